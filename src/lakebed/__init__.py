@@ -1,0 +1,1 @@
+"""Lakebed: a lakehouse table engine in Python."""
