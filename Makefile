@@ -1,0 +1,73 @@
+# Every target is one line in `make`; the text after ## is its description.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# mypy refuses a missing folder; bench/ arrives with the first benchmark.
+CHECKED := src/lakebed $(wildcard bench)
+# Two workers share the machine; one file's tests stay together, so a Spark session is started once per file.
+WORKERS ?= 2
+PYTEST_ARGS ?=
+
+# JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
+WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
+
+.PHONY: help venv java lint format test demo bench soak pins clean
+
+help: ## list the targets
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+venv: $(STAMP) ## create .venv with the pinned packages (hashes checked)
+
+# The stamp is written last: an interrupted install is simply done again.
+$(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/make_venv.sh
+	@PYTHON="$(PYTHON)" tools/make_venv.sh $(VENV)
+	@$(PIP) --require-hashes -r requirements/build.txt
+	@$(PIP) --require-hashes --no-build-isolation -r requirements/dev.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+java: ## find Java 17 or newer, or install it (Debian, as root)
+	@tools/ensure_java.sh
+
+lint: venv ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports
+
+format: venv ## let ruff sort imports and format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+test: venv java lint ## lint, then every test except the soak tests
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak" $(PYTEST_ARGS)
+
+soak: venv java ## the tests that run for minutes
+	$(WITH_JAVA) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
+
+demo: venv java ## run examples/demo.py
+	@$(WITH_JAVA) $(BIN)/python examples/demo.py
+
+bench: venv java ## run the benchmarks and print ratios
+	@$(WITH_JAVA) $(BIN)/python -m bench $(BENCH_ARGS)
+
+# Existing pins are kept; `make pins UPGRADE=--upgrade` moves them. dev comes first: it decides for the others.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	--no-emit-index-url --no-emit-find-links $(UPGRADE)
+pins: ## compile requirements/*.in to pins with hashes
+	@test -x $(BIN)/uv || { $(MAKE) --no-print-directory venv; }
+	$(COMPILE) requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) requirements/runtime.in -c requirements/dev.txt -o requirements/runtime.txt
+	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+
+clean: ## remove .venv, caches and what Spark left behind
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		spark-warehouse metastore_db derby.log artifacts
+	find src tests bench examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
