@@ -1,0 +1,1 @@
+"""Pure ideas of the engine: no I/O, no Spark, no database."""

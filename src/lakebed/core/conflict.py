@@ -1,0 +1,171 @@
+"""The conflict rules: may a prepared commit land after commits that it has not seen?
+
+Pure functions on (my commit, the winners), one per row of the design's table. The answer is a value:
+None (rebase), ``Recompute`` (match positions or buckets again, keep the data) or ``Conflict``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
+from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
+from lakebed.core.predicate import may_match_files
+
+ROW_CHANGES = frozenset({Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.OVERWRITE})
+MAINTENANCE = frozenset({Kind.SETTLE, Kind.COMPACT})
+BLIND = frozenset({Kind.APPEND, Kind.UPSERT})
+
+Verdict = Conflict | Recompute | None
+
+
+def check(mine: PreparedCommit, winners: Sequence[Winner], current: Metadata) -> Verdict:
+    """Whether ``mine`` may land after ``winners``; ``current`` is the metadata that they left.
+
+    A ``Conflict`` outweighs a ``Recompute``; several ``Recompute`` are united.
+    """
+    again: Recompute | None = None
+    for claim in mine.claims:
+        for winner in winners:
+            verdict = _check_pair(mine, claim, winner, current)
+            if isinstance(verdict, Conflict):
+                return verdict
+            if verdict is not None:
+                again = _unite(again, verdict)
+    return again
+
+
+def _unite(first: Recompute | None, second: Recompute) -> Recompute:
+    if first is None:
+        return second
+    return Recompute(
+        second.table_name,
+        max(first.version, second.version),
+        first.files | second.files,
+        first.buckets | second.buckets,
+    )
+
+
+def _check_pair(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
+    if claim.kind in BLIND:
+        return _check_blind(mine, claim, winner, current)
+    if claim.kind in MAINTENANCE:
+        return _check_maintenance(mine, claim, winner)
+    if claim.kind in ROW_CHANGES:
+        return _check_row_change(mine, claim, winner, current)
+    if claim.kind is Kind.ALTER:
+        return _check_alter(mine, claim, winner)
+    return _conflict(mine, claim, winner, "it restored a version and cannot keep a commit that it has not seen")
+
+
+def _check_blind(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
+    """append and upsert: rebase; a schema change only if my files still fit."""
+    if winner.metadata is not None:
+        problem = misfit(_adds(mine), winner.metadata, mine.made_for)
+        if problem:
+            return _conflict(mine, claim, winner, problem, fix="read the table's new schema and write again")
+    touched = _touched_buckets(claim, winner)
+    return Recompute(mine.table_name, winner.version, buckets=touched) if touched else None
+
+
+def _check_maintenance(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
+    """settle and compact: leave out the buckets or files that somebody else has replaced."""
+    lost = _my_keys(mine) & _their_keys(winner)
+    buckets = _touched_buckets(claim, winner) if winner.kind not in BLIND else frozenset()
+    if lost or buckets:
+        return Recompute(mine.table_name, winner.version, files=lost, buckets=buckets)
+    return None
+
+
+def _check_row_change(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
+    """delete, update, merge, overwrite: only what cannot touch my rows may have come between."""
+    if winner.metadata is not None or winner.protocol is not None:
+        return _conflict(mine, claim, winner, "it changed the schema or the properties of the table")
+    if winner.kind in MAINTENANCE:
+        moved = _my_keys(mine) & _their_keys(winner)
+        return Recompute(mine.table_name, winner.version, files=moved) if moved else None
+    if _my_keys(mine) & _their_keys(winner):
+        return _conflict(mine, claim, winner, "it changed rows of the same files")
+    fresh = _matching(claim, [a for a in winner.adds if a.data_change], current)
+    if fresh:
+        return _conflict(mine, claim, winner, f"it added {len(fresh)} file(s) with rows that mine may concern")
+    return None
+
+
+def _check_alter(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
+    """A schema change: rebase, except on another one, or on nulls in a column that I made non-null."""
+    if winner.metadata is not None or winner.protocol is not None:
+        return _conflict(mine, claim, winner, "it changed the schema or the properties too")
+    for name in claim.not_null:
+        if any(_may_hold_null(add, name) for add in winner.adds):
+            return _conflict(mine, claim, winner, f"it may have added nulls to column {name!r}")
+    return None
+
+
+def _conflict(mine: PreparedCommit, claim: Claim, winner: Winner, reason: str, fix: str = "") -> Conflict:
+    return Conflict(
+        table_name=mine.table_name,
+        mine=claim.kind,
+        version=winner.version,
+        theirs=winner.kind,
+        reason=reason,
+        fix=fix or f"run the {claim.kind} again; it will then see version {winner.version}",
+    )
+
+
+def _adds(mine: PreparedCommit) -> list[AddFile]:
+    return [a for a in mine.actions if isinstance(a, AddFile)]
+
+
+def _my_keys(mine: PreparedCommit) -> frozenset[FileKey]:
+    return frozenset(a.key for a in mine.actions if isinstance(a, RemoveFile))
+
+
+def _their_keys(winner: Winner) -> frozenset[FileKey]:
+    return frozenset(a.key for a in winner.removes)
+
+
+def _touched_buckets(claim: Claim, winner: Winner) -> frozenset[Bucket]:
+    return claim.buckets & winner.buckets
+
+
+def _matching(claim: Claim, adds: Sequence[AddFile], metadata: Metadata) -> Sequence[AddFile]:
+    """Those of ``adds`` that may hold a row which the claim's operation should have seen."""
+    if claim.reads_all:
+        return adds
+    if claim.partitions:
+        return [a for a in adds if partition_key(a.partition_values) in claim.partitions]
+    if claim.predicate is None:
+        return []
+    return may_match_files(claim.predicate, adds, metadata)
+
+
+def misfit(adds: Iterable[AddFile], metadata: Metadata, made_for: Metadata | None = None) -> str | None:
+    """Why files written for an older schema cannot be read with ``metadata``; None if they can.
+
+    Added, dropped, renamed and widened columns are fine: files are matched by physical names. What cannot be
+    is another partitioning, or a column that became non-null while my file holds a null in it.
+    """
+    partitioned = {f.physical_name for f in metadata.partition_schema}
+    known = {f.physical_name for f in made_for.schema if not f.nullable} if made_for else set()
+    required = {f.physical_name for f in metadata.schema if not f.nullable} - known
+    for add in adds:
+        if set(add.partition_values) != partitioned:
+            return "it changed the partitioning of the table"
+        for name in required:
+            if name not in partitioned and _may_hold_null(add, name):
+                return f"it made column {name!r} non-null, and a file of mine may hold nulls in it"
+    return None
+
+
+def _may_hold_null(add: AddFile, column: str) -> bool:
+    if column in add.partition_values:
+        return add.partition_values[column] is None
+    if add.num_records == 0:
+        return False
+    counts = json.loads(add.stats).get("nullCount", {}) if add.stats else {}
+    found = counts.get(column)
+    if isinstance(found, dict):
+        return True
+    return found != 0
