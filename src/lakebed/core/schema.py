@@ -40,6 +40,9 @@ DATE = Primitive("date")
 TIMESTAMP = Primitive("timestamp")
 TIMESTAMP_NTZ = Primitive("timestamp_ntz")
 
+# A column of which nothing is known but nulls. It is met in data; a table never has one.
+VOID = Primitive("void")
+
 PRIMITIVES: Mapping[str, Primitive] = {
     t.name: t
     for t in (
@@ -78,6 +81,8 @@ class Struct:
     """A row of named fields; the schema of a table is one."""
 
     fields: tuple[Field, ...]
+    # Made on first use: a table of thousands of columns is looked up by name once per column.
+    _names: _Names | None = field(default=None, init=False, repr=False, compare=False)
 
     def __iter__(self) -> Iterator[Field]:
         return iter(self.fields)
@@ -86,13 +91,19 @@ class Struct:
         return len(self.fields)
 
     def __contains__(self, name: object) -> bool:
-        return any(f.name == name for f in self.fields)
+        return name in self._lookup().exact
 
     def __getitem__(self, name: str) -> Field:
-        for f in self.fields:
-            if f.name == name:
-                return f
-        raise KeyError(name)
+        return self._lookup().exact[name]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Struct, (self.fields,)
+
+    def _lookup(self) -> _Names:
+        if self._names is None:
+            object.__setattr__(self, "_names", _Names.of(self.fields))
+        assert self._names is not None
+        return self._names
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,15 +112,35 @@ class Struct:
 
     def find(self, name: str) -> Field | None:
         """The field of that name: an exact match, else the only one that differs in case."""
-        for f in self.fields:
-            if f.name == name:
-                return f
-        folded = [f for f in self.fields if f.name.casefold() == name.casefold()]
-        return folded[0] if len(folded) == 1 else None
+        lookup = self._lookup()
+        return lookup.exact.get(name) or lookup.folded.get(name.casefold())
 
     def select(self, names: tuple[str, ...] | list[str]) -> Struct:
         """The fields of these names, in that order."""
         return Struct(tuple(self[n] for n in names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The fields by name, and by folded name where that name is the only one of its kind."""
+
+    exact: dict[str, Field]
+    folded: dict[str, Field]
+
+    @staticmethod
+    def of(fields: tuple[Field, ...]) -> _Names:
+        exact: dict[str, Field] = {}
+        folded: dict[str, Field] = {}
+        ambiguous: set[str] = set()
+        for f in fields:
+            exact.setdefault(f.name, f)
+            key = f.name.casefold()
+            if key in folded:
+                ambiguous.add(key)
+            folded[key] = f
+        for key in ambiguous:
+            del folded[key]
+        return _Names(exact, folded)
 
 
 Type = Primitive | Decimal | Array | Map | Struct
