@@ -1,0 +1,1 @@
+"""File systems, Parquet files and deletion vectors."""
