@@ -1,1 +1,70 @@
-"""Lakebed: a lakehouse table engine in Python."""
+"""Lakebed: a lakehouse table engine in Python.
+
+>>> import lakebed, tempfile
+>>> lake = lakebed.connect(tempfile.mkdtemp())
+>>> orders = lake.create_table("orders", "id BIGINT NOT NULL, amount DOUBLE")
+>>> _ = orders.append([{"id": 1, "amount": 9.5}])
+>>> orders.to_arrow().to_pylist()
+[{'id': 1, 'amount': 9.5}]
+"""
+
+from lakebed.connection import connect, read_delta, recover
+from lakebed.core.errors import (
+    AccessError,
+    AlreadyExistsError,
+    CommitError,
+    CommitUnknownError,
+    ConflictError,
+    CorruptFileError,
+    DataError,
+    FileMissingError,
+    InputError,
+    LakebedError,
+    MetastoreError,
+    MetastoreVersionError,
+    NoSpaceError,
+    NotFoundError,
+    OptionError,
+    PredicateError,
+    SchemaError,
+    StorageError,
+    UnsupportedFeatureError,
+)
+from lakebed.engine.publication import PublicationWarning
+from lakebed.records import Commit, Tag
+from lakebed.table import Table
+from lakebed.transaction import Transaction
+from lakebed.view import TableView
+from lakebed.warehouse import Warehouse
+
+__all__ = [
+    "AccessError",
+    "AlreadyExistsError",
+    "Commit",
+    "CommitError",
+    "CommitUnknownError",
+    "ConflictError",
+    "CorruptFileError",
+    "DataError",
+    "FileMissingError",
+    "InputError",
+    "LakebedError",
+    "MetastoreError",
+    "MetastoreVersionError",
+    "NoSpaceError",
+    "NotFoundError",
+    "OptionError",
+    "PredicateError",
+    "PublicationWarning",
+    "SchemaError",
+    "StorageError",
+    "Table",
+    "TableView",
+    "Tag",
+    "Transaction",
+    "UnsupportedFeatureError",
+    "Warehouse",
+    "connect",
+    "read_delta",
+    "recover",
+]

@@ -17,8 +17,8 @@ from typing import Any
 from lakebed.config_file import Setting, find_file, read_file
 from lakebed.core.errors import OptionError
 from lakebed.core.location import Location
-from lakebed.core.options import Options, find, normalise
 from lakebed.core.metastore_url import default_metastore, masked_url, parse_metastore_url
+from lakebed.core.options import Options, find, normalise
 
 WAREHOUSE = "warehouse"
 METASTORE = "metastore"
@@ -66,9 +66,7 @@ def load(
     passed: dict[str, Any] = dict(options or {})
     arguments = [Setting(name, value, "argument", here) for name, value in passed.items()]
     places = {WAREHOUSE: None if warehouse is None else os.fspath(warehouse), METASTORE: metastore}
-    arguments += [
-        Setting(name, value, "argument", here) for name, value in places.items() if value is not None
-    ]
+    arguments += [Setting(name, value, "argument", here) for name, value in places.items() if value is not None]
     home = environ.get(_HOME)
     file = find_file(Path(home) if home else None, here)
     layers = (read_file(file) if file else [], _environment(environ, here), arguments)
@@ -91,9 +89,7 @@ def _merged(layers: Iterable[list[Setting]]) -> dict[str, Setting]:
         for setting in layer:
             key = _PLACES.get(normalise(setting.name)) or _option_field(setting)
             if key in own and own[key].value != setting.value:
-                raise OptionError(
-                    f"{own[key].source} and {setting.source} set '{key}' twice", fix="keep one of them"
-                )
+                raise OptionError(f"{own[key].source} and {setting.source} set '{key}' twice", fix="keep one of them")
             own[key] = setting
         merged |= own
     return merged
@@ -113,9 +109,7 @@ def _resolve(settings: dict[str, Setting]) -> Config:
         try:
             options = options.updated({field: setting.value})
         except OptionError as cause:
-            raise OptionError(
-                f"{setting.source}: {cause.what}", expected=cause.expected, found=cause.found
-            ) from None
+            raise OptionError(f"{setting.source}: {cause.what}", expected=cause.expected, found=cause.found) from None
     if where is None:
         raise OptionError(
             "no warehouse is given",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakebed.core.errors import SchemaError
-from lakebed.core.schema import Struct
-from lakebed.core.schema_arrow import from_arrow
-from lakebed.core.schema_ddl import from_ddl
+from lakebed.core.schema import Array, Decimal, Map, Primitive, Struct, Type
+from lakebed.core.schema_arrow import from_arrow, type_from_arrow
+from lakebed.core.schema_ddl import from_ddl, type_from_ddl
 from lakebed.core.schema_spark import from_spark, is_spark_schema
 
 ACCEPTED = (
@@ -35,6 +35,23 @@ def schema_of(anything: object) -> Struct:
             "this is no schema", expected=ACCEPTED, found=f"{kind.__module__}.{kind.__qualname__}"
         )
     return found
+
+
+def type_of(anything: object) -> Type:
+    """The type that the object is: one of ours, an Arrow type or SQL text. Raises ``SchemaError``.
+
+    >>> type_of("DECIMAL(12, 2)") == type_of(pa.decimal128(12, 2))
+    True
+    """
+    if isinstance(anything, str):
+        return type_from_ddl(anything)
+    if isinstance(anything, pa.DataType):
+        return type_from_arrow(anything)
+    if isinstance(anything, Primitive | Decimal | Array | Map | Struct):
+        return anything
+    raise SchemaError(
+        "this is no type", expected="a pyarrow type, or SQL text like 'DECIMAL(12,2)'", found=repr(anything)
+    )
 
 
 def _schema(value: object) -> Struct | None:

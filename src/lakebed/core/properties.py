@@ -1,0 +1,153 @@
+"""Table properties: set once at creation or by ``alter``, kept in the open log's table configuration.
+
+>>> to_configuration({"checkpoint-interval": 50, "team.owner": "shop"})
+{'delta.checkpointInterval': '50', 'team.owner': 'shop'}
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lakebed.core.errors import OptionError
+
+COLUMN_MAPPING_MODE = "delta.columnMapping.mode"
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
+TYPE_WIDENING = "delta.enableTypeWidening"
+
+SYSTEM_CONFIGURATION: Mapping[str, str] = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableInCommitTimestamps": "true",
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": "_lakebed_row_id",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "_lakebed_row_version",
+}
+"""What every table of ours has; not a user's to change."""
+
+_MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID, TYPE_WIDENING})
+
+
+@dataclass(frozen=True)
+class Property:
+    """One table property."""
+
+    name: str
+    key: str
+    """Its key in the open log's configuration."""
+    default: str
+    description: str
+    parse: Callable[[str], str]
+    """Checks a value and returns its canonical text; raises ValueError with what was expected."""
+
+
+def _positive(text: str) -> str:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("a whole number of at least 1")
+    return str(int(text))
+
+
+def _at_least_minus_one(text: str) -> str:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -2
+    if number < -1:
+        raise ValueError("a whole number of at least 0, or -1 for all columns")
+    return str(number)
+
+
+def _boolean(text: str) -> str:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower()
+
+
+PROPERTIES: Mapping[str, Property] = {
+    p.name: p
+    for p in (
+        Property(
+            "checkpoint-interval",
+            "delta.checkpointInterval",
+            "100",
+            "versions between two checkpoints of the published log",
+            _positive,
+        ),
+        Property(
+            "append-only",
+            "delta.appendOnly",
+            "false",
+            "refuse delete, update, overwrite and restore",
+            _boolean,
+        ),
+        Property(
+            "statistics-columns",
+            "delta.dataSkippingNumIndexedCols",
+            "32",
+            "leaf columns that get minimum, maximum and null count per file; -1 for all",
+            _at_least_minus_one,
+        ),
+    )
+}
+_BY_KEY: Mapping[str, Property] = {p.key: p for p in PROPERTIES.values()}
+
+
+def to_configuration(properties: Mapping[str, object]) -> dict[str, str]:
+    """Properties as the open log's configuration. Raises OptionError on an unknown name or a wrong value.
+
+    Names with a dot that no engine owns are the user's own and are kept as they are.
+    """
+    configuration: dict[str, str] = {}
+    for name, value in properties.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        known = PROPERTIES.get(name) or _BY_KEY.get(name)
+        if known is not None:
+            configuration[known.key] = _parsed(known, text)
+        elif "." not in name or name in _MANAGED or name.startswith(("delta.", "lakebed.")):
+            raise _unknown(name)
+        else:
+            configuration[name] = text
+    return configuration
+
+
+def _parsed(known: Property, text: str) -> str:
+    try:
+        return known.parse(text)
+    except ValueError as error:
+        raise OptionError(
+            f"table property {known.name!r} has a wrong value", expected=str(error), found=repr(text)
+        ) from error
+
+
+def _unknown(name: str) -> OptionError:
+    if name in _MANAGED:
+        return OptionError(f"table property {name!r} is managed by Lakebed", fix="leave it out")
+    near = difflib.get_close_matches(name, PROPERTIES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "your own properties need a dot in the name, like 'team.owner'"
+    return OptionError(
+        f"unknown table property {name!r}", expected=f"one of {', '.join(sorted(PROPERTIES))}", fix=hint
+    )
+
+
+def configuration_key(name: str) -> str:
+    """The key of a property in the open log's configuration. Raises OptionError for what is not a user's."""
+    if name in PROPERTIES:
+        return PROPERTIES[name].key
+    if name in _BY_KEY or ("." in name and name not in _MANAGED):
+        return name
+    raise _unknown(name)
+
+
+def to_properties(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The configuration as a user sees it: our names, without what Lakebed manages."""
+    return {
+        _BY_KEY[key].name if key in _BY_KEY else key: value
+        for key, value in configuration.items()
+        if key not in _MANAGED
+    }
+
+
+def value_of(name: str, configuration: Mapping[str, str]) -> str:
+    """The value of a known property, or its default."""
+    known = PROPERTIES[name]
+    return configuration.get(known.key, known.default)

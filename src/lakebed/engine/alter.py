@@ -1,0 +1,106 @@
+"""Changing a table's schema, properties and comment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakebed.core.commit import Claim, Kind
+from lakebed.core.errors import DataError
+from lakebed.core.evolve import Change, SetNullable, evolve
+from lakebed.core.predicate import parse
+from lakebed.core.properties import (
+    COLUMN_MAPPING_MODE,
+    MAX_COLUMN_ID,
+    TYPE_WIDENING,
+    configuration_key,
+    to_configuration,
+)
+from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_path import format_path, parse_path
+from lakebed.delta.features import table_protocol, upgrade
+from lakebed.engine.draft import Draft
+from lakebed.engine.scan import ScanOrder, scan
+
+
+def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
+    """Apply schema changes to the draft. Raises SchemaError, or DataError for nulls in a column made non-null."""
+    required = [change for change in changes if isinstance(change, SetNullable) and not change.nullable]
+    for change in required:
+        _refuse_nulls(draft, parse_path(change.path))
+    before = draft.metadata
+    evolved = evolve(
+        before.schema,
+        changes,
+        partition_columns=before.partition_columns,
+        mapping=before.configuration.get(COLUMN_MAPPING_MODE, "none") != "none",
+        max_column_id=int(before.configuration.get(MAX_COLUMN_ID, "0")),
+        nulls_checked=True,
+    )
+    configuration = dict(before.configuration)
+    if evolved.mapping:
+        configuration.setdefault(COLUMN_MAPPING_MODE, "name")
+        configuration[MAX_COLUMN_ID] = str(evolved.max_column_id)
+    if evolved.widened:
+        configuration[TYPE_WIDENING] = "true"
+    draft.metadata = replace(
+        before,
+        schema_string=json.dumps(to_delta(evolved.schema), separators=(",", ":"), ensure_ascii=False),
+        partition_columns=evolved.partition_columns,
+        configuration=configuration,
+    )
+    not_null = tuple(evolved.schema[parse_path(c.path)[0]].physical_name for c in required)
+    _finish(draft, Claim(Kind.ALTER, not_null=not_null), "schema", [str(c) for c in changes])
+
+
+def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
+    """Set properties; a value of None removes one. Raises OptionError."""
+    configuration = dict(draft.metadata.configuration)
+    for name, value in properties.items():
+        if value is None:
+            configuration.pop(configuration_key(name), None)
+        else:
+            configuration.update(to_configuration({name: value}))
+    draft.metadata = replace(draft.metadata, configuration=configuration)
+    _finish(draft, Claim(Kind.ALTER), "properties", dict(properties))
+
+
+def set_comment(draft: Draft, comment: str | None) -> None:
+    """Describe the table in words; None removes the description."""
+    draft.metadata = replace(draft.metadata, description=comment)
+    _finish(draft, Claim(Kind.ALTER), "comment", comment)
+
+
+def _finish(draft: Draft, claim: Claim, what: str, value: object) -> None:
+    needed = table_protocol(draft.metadata.schema, draft.metadata.configuration)
+    draft.protocol = upgrade(draft.protocol, needed)
+    draft.claims.append(claim)
+    draft.parameters[what] = json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _refuse_nulls(draft: Draft, path: tuple[str, ...]) -> None:
+    """Raise DataError if any live row has a null at ``path`` whose parent is not null."""
+    condition = f"{_quoted(path)} IS NULL"
+    if len(path) > 1:
+        condition += f" AND {_quoted(path[:-1])} IS NOT NULL"
+    predicate = parse(condition, draft.metadata.schema)
+    order = ScanOrder(
+        store=draft.handle.store,
+        table_name=draft.handle.name,
+        metadata=draft.metadata,
+        options=draft.handle.options,
+        columns=(path[0],),
+        predicate=predicate,
+    )
+    nulls = sum(batch.num_rows for batch in scan(order, draft.live(predicate)))
+    if nulls:
+        raise DataError(
+            f"table {draft.handle.name}: column {format_path(path)} cannot become non-null",
+            (f"{nulls} row(s) have a null in it",),
+            fix="delete or overwrite these rows first",
+        )
+
+
+def _quoted(path: tuple[str, ...]) -> str:
+    return ".".join("`" + name.replace("`", "``") + "`" for name in path)

@@ -1,0 +1,168 @@
+"""A table's pending change: what operations have done so far, not yet committed.
+
+Operations work on a draft; reading through it sees their effect. ``prepare`` turns it into a commit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from lakebed.core.actions import (
+    Action,
+    AddFile,
+    DeletionVector,
+    FileKey,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from lakebed.core.commit import Claim, PreparedCommit
+from lakebed.core.errors import InputError
+from lakebed.core.options import Options
+from lakebed.core.predicate import Node, may_match_files
+from lakebed.core.properties import value_of
+from lakebed.engine.plan import plan
+from lakebed.engine.write import WriteOrder
+from lakebed.metastore import Metastore, TableState
+from lakebed.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Handle:
+    """One table as the engine sees it: identity, metadata, files, options."""
+
+    table_id: str
+    name: str
+    metastore: Metastore
+    store: Store
+    options: Options
+
+
+@dataclass
+class Draft:
+    """The change of one table against ``base``; mutable, used by one thread."""
+
+    handle: Handle
+    base: TableState
+    metadata: Metadata = field(init=False)
+    protocol: Protocol = field(init=False)
+    adds: dict[str, AddFile] = field(default_factory=dict)
+    removes: dict[FileKey, RemoveFile] = field(default_factory=dict)
+    transactions: dict[str, SetTransaction] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, int] = field(default_factory=dict)
+    written: list[str] = field(default_factory=list)
+    """Files that this draft has made; they go if the commit certainly does not land."""
+
+    def __post_init__(self) -> None:
+        self.metadata = self.base.metadata
+        self.protocol = self.base.protocol
+
+    @property
+    def order(self) -> WriteOrder:
+        """What a writer of this table needs."""
+        return WriteOrder(self.handle.store, self.handle.name, self.metadata, self.handle.options)
+
+    def live(self, predicate: Node | None = None) -> list[AddFile]:
+        """The files that may hold rows for which ``predicate`` is true, this draft's own included."""
+        stored = plan(self.handle.metastore, self.handle.table_id, self.base.version, self.metadata, predicate)
+        kept = [add for add in stored.adds() if add.key not in self.removes]
+        pending: Sequence[AddFile] = list(self.adds.values())
+        if predicate is not None:
+            pending = may_match_files(predicate, pending, self.metadata)
+        return [*kept, *pending]
+
+    def add_new(self, files: Sequence[AddFile]) -> None:
+        """Files that this draft has just written enter the table."""
+        for add in files:
+            self.adds[add.path] = add
+            self.written.append(add.file_path)
+        self.count("numFiles", len(files))
+        self.count("numOutputRows", sum(add.num_records or 0 for add in files))
+        self.count("numOutputBytes", sum(add.size for add in files))
+
+    def remove(self, add: AddFile) -> None:
+        """A file leaves the table; one that this draft added is simply forgotten."""
+        if self.adds.get(add.path) is add:
+            del self.adds[add.path]
+        else:
+            self.removes[add.key] = add.remove()
+        self.count("numRemovedFiles", 1)
+
+    def set_vector(self, add: AddFile, vector: DeletionVector, stats: str | None) -> None:
+        """A file's dead rows are now those of ``vector``."""
+        if self.adds.get(add.path) is not add:
+            self.removes[add.key] = add.remove()
+        self.adds[add.path] = replace(add, deletion_vector=vector, stats=stats, data_change=True)
+
+    def add_old(self, add: AddFile) -> None:
+        """A file of an earlier version comes back as it was."""
+        self.adds[add.path] = replace(add, data_change=True)
+        self.count("numRestoredFiles", 1)
+
+    def count(self, metric: str, number: int) -> None:
+        """Add to one of the numbers that history shows."""
+        self.metrics[metric] = self.metrics.get(metric, 0) + number
+
+    def refuse_if_append_only(self, operation: str) -> None:
+        """Raise InputError when the table's rows may not be taken away."""
+        if value_of("append-only", self.metadata.configuration) == "true":
+            raise InputError(
+                f"table {self.handle.name} is append-only: no {operation}",
+                fix="set the property 'append-only' to false",
+            )
+
+    def prepare(self, info: Mapping[str, Any] | None = None) -> PreparedCommit:
+        """The commit that this draft asks for."""
+        return PreparedCommit(
+            table_id=self.handle.table_id,
+            table_name=self.handle.name,
+            commit_id=str(uuid.uuid4()),
+            read_version=self.base.version,
+            claims=tuple(self.claims),
+            actions=self._actions(),
+            made_for=self.base.metadata,
+            info={
+                "operationParameters": {k: str(v) for k, v in self.parameters.items()},
+                "operationMetrics": {k: str(v) for k, v in self.metrics.items()},
+                **(info or {}),
+            },
+        )
+
+    def _actions(self) -> tuple[Action, ...]:
+        head: list[Action] = []
+        if self.protocol != self.base.protocol:
+            head.append(self.protocol)
+        if self.metadata != self.base.metadata:
+            head.append(self.metadata)
+        return (*head, *self.transactions.values(), *self.removes.values(), *self.adds.values())
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """An operation that fails leaves the draft, and the table's directory, as they were."""
+        before = {f.name: copy(getattr(self, f.name)) for f in fields(self)}
+        try:
+            yield
+        except BaseException:
+            fresh = [path for path in self.written if path not in before["written"]]
+            for name, value in before.items():
+                setattr(self, name, value)
+            self.handle.store.delete_many(fresh)
+            raise
+
+    def discard(self) -> None:
+        """Delete what this draft has written; only when its commit certainly did not land."""
+        self.handle.store.delete_many(self.written)
+
+    def tidy(self) -> None:
+        """After the commit: delete files that were written but never became part of it."""
+        kept = {add.file_path for add in self.adds.values()}
+        stale = [p for p in self.written if p.endswith(".parquet") and p not in kept]
+        self.handle.store.delete_many(stale)

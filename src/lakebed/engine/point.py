@@ -1,0 +1,118 @@
+"""Where reading happens: one version of a table, whatever its files are known from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.commit import partition_key
+from lakebed.core.predicate import Node, may_match_files
+from lakebed.core.snapshot import Snapshot
+from lakebed.engine.draft import Draft, Handle
+from lakebed.engine.plan import FILES_SCHEMA, plan
+from lakebed.metastore import TableState
+
+
+class ReadPoint(ABC):
+    """One readable state of a table."""
+
+    version: int
+    metadata: Metadata
+
+    @abstractmethod
+    def files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """The files that may hold rows for which ``predicate`` is true."""
+
+    def describe(self, predicate: Node | None) -> pa.Table:
+        """The same files as a table for people."""
+        return describe(self.files(predicate))
+
+
+@dataclass(frozen=True)
+class StoredPoint(ReadPoint):
+    """A committed version, read from the metastore."""
+
+    handle: Handle
+    state: TableState
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The version that is read."""
+        return self.state.version
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """The metadata of that version."""
+        return self.state.metadata
+
+    def files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """Planned by the metastore's indexes, then by statistics."""
+        metastore, table_id = self.handle.metastore, self.handle.table_id
+        return list(plan(metastore, table_id, self.version, self.metadata, predicate).adds())
+
+    def describe(self, predicate: Node | None) -> pa.Table:
+        """Columnar all the way: no object per file."""
+        metastore, table_id = self.handle.metastore, self.handle.table_id
+        return plan(metastore, table_id, self.version, self.metadata, predicate).describe()
+
+
+@dataclass(frozen=True)
+class DraftPoint(ReadPoint):
+    """A transaction's own view: the version that it began with, and what it has done since."""
+
+    draft: Draft
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The version that the transaction began with."""
+        return self.draft.base.version
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """The metadata, pending changes included."""
+        return self.draft.metadata
+
+    def files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """Committed and pending files."""
+        return self.draft.live(predicate)
+
+
+@dataclass(frozen=True)
+class LogPoint(ReadPoint):
+    """A version read from an open log, without any metastore."""
+
+    snapshot: Snapshot
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The version of the log."""
+        return self.snapshot.version
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """The metadata of that version."""
+        return self.snapshot.metadata
+
+    def files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """The log's live files, pruned by partition and statistics."""
+        files = list(self.snapshot.files.values())
+        return files if predicate is None else may_match_files(predicate, files, self.metadata)
+
+
+def describe(files: Sequence[AddFile]) -> pa.Table:
+    """Files as a table for people."""
+    return pa.table(
+        {
+            "path": [add.file_path for add in files],
+            "partition": [partition_key(add.partition_values) for add in files],
+            "size": [add.size for add in files],
+            "rows": [add.num_records for add in files],
+            "dead_rows": [add.deletion_vector.cardinality if add.deletion_vector else 0 for add in files],
+            "added_version": [add.default_row_commit_version for add in files],
+        },
+        schema=FILES_SCHEMA,
+    )

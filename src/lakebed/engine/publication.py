@@ -1,0 +1,76 @@
+"""After the commit: the open log follows the metastore."""
+
+from __future__ import annotations
+
+import warnings
+
+from lakebed.core.actions import now_ms
+from lakebed.core.errors import StorageError
+from lakebed.core.properties import value_of
+from lakebed.delta.checkpoint import write_checkpoint
+from lakebed.delta.publish import publish
+from lakebed.engine.draft import Handle
+
+TOMBSTONE_MS = 7 * 24 * 3600 * 1000
+"""How long a checkpoint remembers removed files, so that vacuum of other engines may find them."""
+
+
+class PublicationWarning(UserWarning):
+    """A commit has landed, but the open log could not be written yet; the next writer will."""
+
+
+class _Source:
+    """What ``publish`` needs of the metastore, for one table."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def unpublished(self, limit: int) -> list[tuple[int, str]]:
+        return self._handle.metastore.unpublished(self._handle.table_id, limit)
+
+    def mark_published(self, version: int) -> None:
+        self._handle.metastore.mark_published(self._handle.table_id, version)
+
+
+def publish_versions(handle: Handle) -> int:
+    """Write every version that the open log does not have yet, in order; returns the newest in the log.
+
+    Raises StorageError if the log cannot be written; what was committed stays committed.
+    """
+    before = handle.metastore.published(handle.table_id)
+    version = max(before, publish(handle.store, _Source(handle)))
+    interval = int(value_of("checkpoint-interval", handle.metastore.state(handle.table_id).metadata.configuration))
+    if version // interval > max(before, 0) // interval:
+        checkpoint(handle)
+    return version
+
+
+def follow(handle: Handle) -> None:
+    """Publish after a commit that has landed: a failure here is a warning, never a failed commit."""
+    try:
+        publish_versions(handle)
+    except StorageError as error:
+        warnings.warn(
+            PublicationWarning(
+                f"table {handle.name}: the commit has landed, but its log file could not be written ({error}); "
+                "the next write or publish() will write it"
+            ),
+            stacklevel=2,
+        )
+
+
+def checkpoint(handle: Handle) -> int:
+    """Write a checkpoint of the newest published version; returns that version."""
+    full = handle.metastore.full_state(handle.table_id, tombstones_after=now_ms() - TOMBSTONE_MS)
+    publish(handle.store, _Source(handle))
+    write_checkpoint(
+        handle.store,
+        full.version,
+        protocol=full.protocol,
+        metadata=full.metadata,
+        transactions=full.transactions,
+        domains=full.domains,
+        adds=full.adds(),
+        removes=full.removes,
+    )
+    return full.version

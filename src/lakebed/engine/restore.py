@@ -1,0 +1,57 @@
+"""Going back: the table becomes what an earlier version was, as a new version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakebed.core.commit import Claim, Kind
+from lakebed.core.errors import FileMissingError
+from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
+from lakebed.delta.features import upgrade
+from lakebed.engine.draft import Draft
+from lakebed.engine.plan import plan
+from lakebed.engine.scan import place
+from lakebed.metastore import TableState
+
+
+def restore(draft: Draft, target: TableState) -> None:
+    """Make the draft's rows, schema and properties those of ``target``.
+
+    Raises FileMissingError, before anything changes, if a file of that version is gone.
+    """
+    draft.refuse_if_append_only("restore")
+    handle = draft.handle
+    old = plan(handle.metastore, handle.table_id, target.version, target.metadata, None).adds()
+    wanted = {add.key: add for add in old}
+    present = {add.key: add for add in draft.live()}
+    missing = [a for key, a in wanted.items() if key not in present and not _there(draft, a.file_path)]
+    if missing:
+        raise FileMissingError(
+            f"table {handle.name}: version {target.version} cannot be restored",
+            found=f"{len(missing)} of its files are gone, for example {missing[0].file_path}",
+            fix="restore a later version",
+        )
+    for key, add in present.items():
+        if key not in wanted:
+            draft.remove(add)
+    for key, add in wanted.items():
+        if key not in present:
+            draft.add_old(add)
+    draft.metadata = _metadata(draft, target)
+    draft.protocol = upgrade(draft.protocol, target.protocol)
+    draft.claims.append(Claim(Kind.RESTORE, reads_all=True))
+    draft.parameters["version"] = target.version
+
+
+def _there(draft: Draft, path: str) -> bool:
+    at = place(draft.handle.store, path)
+    return at.store.exists(at.path)
+
+
+def _metadata(draft: Draft, target: TableState):  # type: ignore[no-untyped-def]
+    """The old metadata, except for what may only grow: column ids, and the mapping itself."""
+    now, then = draft.metadata.configuration, dict(target.metadata.configuration)
+    if COLUMN_MAPPING_MODE in now:
+        then[COLUMN_MAPPING_MODE] = now[COLUMN_MAPPING_MODE]
+        then[MAX_COLUMN_ID] = now[MAX_COLUMN_ID]
+    return replace(target.metadata, configuration=then, name=draft.metadata.name)

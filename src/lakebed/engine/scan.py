@@ -1,0 +1,149 @@
+"""The one read path: data files minus their deletion vectors, as the table's schema sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from lakebed.core.actions import AddFile, DeletionVector, Metadata
+from lakebed.core.conform import adapt
+from lakebed.core.options import Options
+from lakebed.core.partition import decode_values
+from lakebed.core.predicate import Node, evaluate
+from lakebed.core.predicate import columns as columns_of
+from lakebed.core.properties import COLUMN_MAPPING_MODE
+from lakebed.core.schema import Field, Struct
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.delta.foreign import FilePlace, place, to_physical_names
+from lakebed.engine.prefetch import prefetch
+from lakebed.storage.deletion_vector import keep_mask, read_vector
+from lakebed.storage.parquet_reader import read_batches, read_table
+from lakebed.storage.store import Store
+
+READ_THREADS = 4
+
+
+@dataclass(frozen=True)
+class ScanOrder:
+    """All that one reader needs to know; small and serialisable."""
+
+    store: Store
+    table_name: str
+    metadata: Metadata
+    options: Options
+    columns: tuple[str, ...]
+    predicate: Node | None = None
+
+    @cached_property
+    def output(self) -> pa.Schema:
+        """The schema of the batches that come out."""
+        return to_arrow(self.metadata.schema.select(self.columns))
+
+    @cached_property
+    def needed(self) -> Struct:
+        """The wanted columns and those that the predicate looks at, in table order."""
+        wanted = set(self.columns) | (columns_of(self.predicate) if self.predicate is not None else set())
+        return Struct(tuple(f for f in self.metadata.schema if f.name in wanted))
+
+    @cached_property
+    def stored(self) -> Struct:
+        """The needed columns that come from the file; partition columns come from the log."""
+        return Struct(tuple(f for f in self.needed if f.name not in self.metadata.partition_columns))
+
+
+def scan(order: ScanOrder, files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
+    """The live rows of ``files`` as batches, in file order, with bounded memory."""
+    batches = (batch for add in files for batch in _scan_file(order, add))
+    return prefetch(batches, order.options.prefetch)
+
+
+def read_all(order: ScanOrder, files: Sequence[AddFile]) -> pa.Table:
+    """The live rows of ``files`` as one table, in file order."""
+    if len(files) == 1:
+        return _read_file(order, files[0])
+    with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
+        parts = list(pool.map(lambda add: _read_file(order, add), files))
+    return pa.concat_tables(parts) if parts else order.output.empty_table()
+
+
+def dead_rows(store: Store, vector: DeletionVector | None) -> BitMap64 | None:
+    """The dead row positions that a file's vector names; None without one."""
+    if vector is None:
+        return None
+    return read_vector(
+        store,
+        vector.storage_type,
+        vector.path_or_inline_dv,
+        vector.offset,
+        vector.size_in_bytes,
+        allow_absolute=True,  # a clone made by another engine; we never write such vectors
+    )
+
+
+def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
+    """All physical rows of a file, dead ones too, with the position of each batch's first row."""
+    at = place(order.store, add)
+    start = 0
+    for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
+        yield start, _logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
+        start += batch.num_rows
+
+
+def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
+    dead = dead_rows(order.store, add.deletion_vector)
+    for start, rows in positions(order, add):
+        live = _keep(order, rows, dead, start)
+        if live.num_rows:
+            yield from live.to_batches()
+
+
+def _read_file(order: ScanOrder, add: AddFile) -> pa.Table:
+    dead = dead_rows(order.store, add.deletion_vector)
+    at = place(order.store, add)
+    stored = _physical(order)
+    if not stored:
+        return pa.Table.from_batches(list(_scan_file(order, add)), order.output)
+    raw = read_table(at.store, at.path, stored)
+    return _keep(order, _logical(order, add, raw, raw.num_rows), dead, 0)
+
+
+def _physical(order: ScanOrder) -> list[str] | None:
+    """The top-level columns to read; None (all) when they must be matched by field id."""
+    if order.metadata.configuration.get(COLUMN_MAPPING_MODE) == "id":
+        return None
+    return [f.physical_name for f in order.stored]
+
+
+def _logical(order: ScanOrder, add: AddFile, raw: pa.Table, rows: int) -> pa.Table:
+    """A file's physical rows with today's names and types, partition columns filled in."""
+    if order.metadata.configuration.get(COLUMN_MAPPING_MODE) == "id":
+        raw = to_physical_names(raw, order.metadata.schema)
+    table = adapt(raw, order.stored) if len(order.stored) else None
+    columns = [
+        table.column(f.name) if table is not None and f.name in table.column_names else _constant(add, f, rows)
+        for f in order.needed
+    ]
+    return pa.table(columns, schema=to_arrow(order.needed))
+
+
+def _constant(add: AddFile, column: Field, rows: int) -> pa.Array:
+    text = add.partition_values.get(column.physical_name)
+    value = decode_values([text], column.type)[0]
+    return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)
+
+
+def _keep(order: ScanOrder, rows: pa.Table, dead: BitMap64 | None, start: int) -> pa.Table:
+    """The rows that are alive and qualify, with only the wanted columns."""
+    if dead is not None and rows.num_rows:
+        rows = rows.filter(keep_mask(dead, start, rows.num_rows))
+    if order.predicate is not None and rows.num_rows:
+        rows = rows.filter(evaluate(order.predicate, rows))
+    return rows.select(list(order.columns))
+
+
+__all__ = ["FilePlace", "ScanOrder", "dead_rows", "positions", "read_all", "scan"]

@@ -1,0 +1,47 @@
+"""Small public records that calls return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One version of a table: what made it, and when."""
+
+    table: str
+    version: int
+    timestamp: datetime
+    """When it landed, in UTC; no two versions of a table have the same."""
+    operation: str
+    commit_id: str
+    parameters: Mapping[str, str] = field(default_factory=dict, hash=False)
+    metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
+    published: bool = True
+    """The open log has it."""
+    repeated: bool = False
+    """This very transaction of the application had landed before; nothing was added."""
+
+
+@dataclass(frozen=True)
+class Tag:
+    """A name for a version."""
+
+    name: str
+    version: int
+    created: datetime
+    retain_until: datetime | None = None
+    """Until then the version's files are kept; None for ever."""
+
+
+def moment(milliseconds: int) -> datetime:
+    """Milliseconds since the epoch as a UTC time."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def numbers(metrics: Mapping[str, Any]) -> dict[str, int]:
+    """The counts of a commit's metrics; the open log keeps them as text."""
+    return {name: int(text) for name, text in metrics.items() if str(text).lstrip("-").isdecimal()}

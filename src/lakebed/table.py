@@ -1,0 +1,217 @@
+"""The table object: every call reads or makes a version of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from lakebed.core.actions import now_ms
+from lakebed.core.commit import Recompute
+from lakebed.core.errors import ConflictError, InputError
+from lakebed.core.instant import to_duration_ms, to_millis
+from lakebed.engine.draft import Draft, Handle
+from lakebed.engine.land import land
+from lakebed.engine.point import ReadPoint, StoredPoint
+from lakebed.engine.publication import checkpoint, publish_versions
+from lakebed.engine.restore import restore
+from lakebed.metastore import TableState
+from lakebed.records import Commit, Tag, moment, numbers
+from lakebed.view import TableView
+from lakebed.writable import Writable
+
+Moment = str | int | datetime | date
+
+
+class Table(Writable[Commit]):
+    """A table of the warehouse; get one from ``lake.table(name)``. Reads see the newest version at the time."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._name = handle.name
+        self._store = handle.store
+        self._options = handle.options
+
+    def __repr__(self) -> str:
+        return f"<lakebed table {self.name}>"
+
+    @property
+    def location(self) -> str:
+        """The URI of the table's directory."""
+        return self._store.location.uri
+
+    def _point(self) -> ReadPoint:
+        return StoredPoint(self._handle, self._state())
+
+    def _state(self, version: int | None = None) -> TableState:
+        return self._handle.metastore.state(self._handle.table_id, version)
+
+    def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> Commit:
+        attempts = self._options.commit_retries + 1
+        for attempt in range(attempts):
+            draft = Draft(self._handle, self._state())
+            try:
+                operation(draft)
+            except BaseException:
+                draft.discard()
+                raise
+            done = land([draft])
+            if not isinstance(done, Recompute):
+                return self._commit(done[0].version, repeated=done[0].repeated)
+            if not repeatable:
+                break
+            time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
+        raise ConflictError(
+            f"table {self.name}: maintenance kept replacing the same files while this was prepared",
+            fix=f"nothing was changed after {attempts} tries; try again",
+        )
+
+    def _commit(self, version: int, *, repeated: bool = False) -> Commit:
+        (record,) = self._handle.metastore.history(self._handle.table_id, start=version, end=version)
+        return self._as_commit(record, repeated=repeated)
+
+    def _as_commit(self, record: Any, *, repeated: bool = False) -> Commit:
+        return Commit(
+            table=self.name,
+            version=record.version,
+            timestamp=moment(record.timestamp),
+            operation=record.kind,
+            commit_id=record.commit_id,
+            parameters=record.info.get("operationParameters", {}),
+            metrics=numbers(record.info.get("operationMetrics", {})),
+            published=record.published,
+            repeated=repeated,
+        )
+
+    def history(self, limit: int | None = None) -> list[Commit]:
+        """The versions, newest first.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> [(c.version, c.operation) for c in t.history()]
+        [(1, 'append'), (0, 'create')]
+        """
+        return [self._as_commit(r) for r in self._handle.metastore.history(self._handle.table_id, limit=limit)]
+
+    def at(self, *, version: int | None = None, timestamp: Moment | None = None, tag: str | None = None) -> TableView:
+        """The table as it was: at a version, at a time, or at a tag. Raises NotFoundError, naming what there is.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> _ = t.append([{"n": 2}])
+        >>> t.at(version=1).to_arrow()["n"].to_pylist()
+        [1]
+        """
+        state = self._state(self._resolve(version, timestamp, tag))
+        return TableView(self.name, StoredPoint(self._handle, state), self._store, self._options)
+
+    def _resolve(self, version: int | None, timestamp: Moment | None, tag: str | None) -> int:
+        given = [v for v in (version, timestamp, tag) if v is not None]
+        if len(given) != 1:
+            raise InputError("say which version", expected="one of version=, timestamp=, tag=", found=f"{len(given)}")
+        if version is not None:
+            if not isinstance(version, int) or isinstance(version, bool) or version < 0:
+                raise InputError("a version is a whole number from 0", found=repr(version))
+            return version
+        if timestamp is not None:
+            return self._handle.metastore.version_at(self._handle.table_id, to_millis(timestamp))
+        return self._handle.metastore.tag(self._handle.table_id, str(tag)).version
+
+    def restore(self, version: int | None = None, *, timestamp: Moment | None = None, tag: str | None = None) -> Commit:
+        """Make the table what it was, as a new version: rows, schema and properties.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> _ = t.delete("true")
+        >>> _ = t.restore(version=1)
+        >>> t.to_arrow()["n"].to_pylist()
+        [1]
+        """
+        target = self._state(self._resolve(version, timestamp, tag))
+        return self._change(lambda draft: restore(draft, target), repeatable=False)
+
+    def tag(self, name: str, version: int | None = None, retain: str | int | timedelta | None = None) -> Tag:
+        """Name a version (the newest by default), and keep it for ``retain`` (like ``"30 days"``) or for ever.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> t.tag("empty").version
+        0
+        >>> _ = t.append([{"n": 1}])
+        >>> t.at(tag="empty").count()
+        0
+        """
+        chosen = self._state(version).version
+        until = None if retain is None else now_ms() + to_duration_ms(retain)
+        self._handle.metastore.create_tag(self._handle.table_id, name, chosen, until)
+        return next(tag for tag in self.tags() if tag.name == name)
+
+    def tags(self) -> list[Tag]:
+        """All tags of the table, by version.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.tag("start")
+        >>> [(tag.name, tag.version) for tag in t.tags()]
+        [('start', 0)]
+        """
+        found = self._handle.metastore.tags(self._handle.table_id)
+        return [
+            Tag(t.name, t.version, moment(t.created), None if t.retain_until is None else moment(t.retain_until))
+            for t in found
+        ]
+
+    def delete_tag(self, name: str) -> None:
+        """Forget a tag; its version stays.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.tag("start"); t.delete_tag("start"); t.tags()
+        []
+        """
+        self._handle.metastore.delete_tag(self._handle.table_id, name)
+
+    def transactions(self) -> dict[str, int]:
+        """The newest transaction of each application that has written with ``txn=``.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}], txn=("loader", 7))
+        >>> t.append([{"n": 1}], txn=("loader", 7)).repeated
+        True
+        >>> t.transactions(), t.count()
+        ({'loader': 7}, 1)
+        """
+        found = self._handle.metastore.transactions(self._handle.table_id)
+        return {app: txn.version for app, txn in found.items()}
+
+    def publish(self) -> int:
+        """Write every version that the open log does not have yet; returns the newest in the log.
+
+        Commits do this by themselves; it is for repair after a crash.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> t.publish()
+        0
+        """
+        return publish_versions(self._handle)
+
+    def checkpoint(self) -> int:
+        """Write a checkpoint of the open log now; returns its version.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> t.checkpoint()
+        0
+        """
+        return checkpoint(self._handle)

@@ -1,0 +1,210 @@
+"""Reading a table at one version: the methods that every kind of table object shares."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.errors import InputError, LakebedError
+from lakebed.core.options import Options
+from lakebed.core.predicate import Node, parse
+from lakebed.core.properties import to_properties
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.suggest import did_you_mean
+from lakebed.engine.point import ReadPoint
+from lakebed.engine.scan import ScanOrder, read_all, scan
+from lakebed.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+class Readable(ABC):
+    """Anything whose rows can be read. ``columns`` and ``where`` limit what is read.
+
+    ``where`` is SQL text (``"amount < 0 and dt = '2026-11-15'"``) or a pyarrow expression; both follow
+    SQL's three-valued logic: a row comes out only if the predicate is true for it.
+    """
+
+    _name: str
+    _store: Store
+    _options: Options
+
+    @abstractmethod
+    def _point(self) -> ReadPoint:
+        """The state that is read now."""
+
+    @property
+    def name(self) -> str:
+        """The full name, like ``shop.orders``."""
+        return self._name
+
+    @property
+    def version(self) -> int:
+        """The version number that is read now."""
+        return self._point().version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as an Arrow schema."""
+        return to_arrow(self._point().metadata.schema)
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The partition columns, in order."""
+        return self._point().metadata.partition_columns
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The table properties that were set."""
+        return to_properties(self._point().metadata.configuration)
+
+    @property
+    def comment(self) -> str | None:
+        """What a person said of the table."""
+        return self._point().metadata.description
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: Any = None) -> pa.Table:
+        """All qualifying rows as one Arrow table.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("prices", "item STRING, price DOUBLE")
+        >>> _ = t.append([{"item": "tea", "price": 2.5}, {"item": "ink", "price": 7.0}])
+        >>> t.to_arrow(columns=["item"], where="price > 5").to_pylist()
+        [{'item': 'ink'}]
+        """
+        order, files = self._scan(columns, where)
+        return read_all(order, files)
+
+    def to_batches(self, columns: Sequence[str] | None = None, where: Any = None) -> Iterator[pa.RecordBatch]:
+        """All qualifying rows as a stream of Arrow batches; memory stays bounded however large the table.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}, {"n": 2}])
+        >>> sum(batch.num_rows for batch in t.to_batches())
+        2
+        """
+        order, files = self._scan(columns, where)
+        return scan(order, files)
+
+    def to_polars(self, columns: Sequence[str] | None = None, where: Any = None) -> polars.DataFrame:
+        """All qualifying rows as a polars DataFrame.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> t.to_polars()["n"].to_list()
+        [1]
+        """
+        import polars
+
+        frame = polars.from_arrow(self.to_arrow(columns, where))
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def to_pandas(self, columns: Sequence[str] | None = None, where: Any = None) -> pandas.DataFrame:
+        """All qualifying rows as a pandas DataFrame; pandas must be installed.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> t.to_pandas().shape
+        (1, 1)
+        """
+        try:
+            import pandas  # noqa: F401
+        except ImportError as error:
+            raise LakebedError("pandas is not installed", fix="pip install 'pandas<3'") from error
+        return self.to_arrow(columns, where).to_pandas()
+
+    def count(self, where: Any = None) -> int:
+        """How many rows qualify; without a predicate no data file is opened.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}, {"n": 2}])
+        >>> t.count(), t.count("n > 1")
+        (2, 1)
+        """
+        point = self._point()
+        if where is None:
+            files = point.files(None)
+            if all(add.num_records is not None for add in files):
+                return sum(_live_rows(add) for add in files)
+        return sum(batch.num_rows for batch in self.to_batches(point.metadata.schema.names[:1], where))
+
+    def files(self, where: Any = None) -> pa.Table:
+        """The data files that may hold qualifying rows: path, partition, size, rows, dead rows, version.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}, {"n": 2}])
+        >>> t.files().select(["rows", "dead_rows", "added_version"]).to_pylist()
+        [{'rows': 2, 'dead_rows': 0, 'added_version': 1}]
+        """
+        point = self._point()
+        return point.describe(_predicate(point, where))
+
+    def _scan(self, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sequence[AddFile]]:
+        point = self._point()
+        predicate = _predicate(point, where)
+        order = ScanOrder(
+            store=self._store,
+            table_name=self._name,
+            metadata=point.metadata,
+            options=self._options,
+            columns=self._columns(point.metadata, columns),
+            predicate=predicate,
+        )
+        return order, point.files(predicate)
+
+    def _columns(self, metadata: Metadata, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if columns is None:
+            return metadata.schema.names
+        if isinstance(columns, str) or not columns:
+            raise InputError("columns is a list of column names", found=repr(columns), fix="columns=['id', 'dt']")
+        found = {name: metadata.schema.find(name) for name in columns}
+        unknown = [name for name, field in found.items() if field is None]
+        if unknown:
+            raise InputError(
+                f"table {self.name} has no column {', '.join(map(repr, unknown))}",
+                expected=f"some of {', '.join(metadata.schema.names)}",
+                fix=did_you_mean(unknown[0], metadata.schema.names),
+            )
+        return tuple(field.name for field in found.values() if field is not None)
+
+
+def _live_rows(add: AddFile) -> int:
+    return (add.num_records or 0) - (add.deletion_vector.cardinality if add.deletion_vector else 0)
+
+
+def _predicate(point: ReadPoint, where: Any) -> Node | None:
+    return None if where is None else parse(where, point.metadata.schema)
+
+
+class TableView(Readable):
+    """A table at a fixed version; it can only be read."""
+
+    def __init__(self, name: str, point: ReadPoint, store: Store, options: Options) -> None:
+        self._name = name
+        self._fixed = point
+        self._store = store
+        self._options = options
+
+    def _point(self) -> ReadPoint:
+        return self._fixed
+
+    def __repr__(self) -> str:
+        return f"<lakebed table {self.name} at version {self.version}>"

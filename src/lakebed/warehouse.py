@@ -1,0 +1,281 @@
+"""The warehouse: namespaces and tables under one root, one metastore."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from lakebed.config import Config
+from lakebed.core.actions import Metadata, now_ms
+from lakebed.core.commit import Claim, Kind, PreparedCommit
+from lakebed.core.errors import AlreadyExistsError, InputError
+from lakebed.core.location import Location
+from lakebed.core.names import TableName, check_name
+from lakebed.core.properties import SYSTEM_CONFIGURATION, to_configuration
+from lakebed.core.schema_check import validate_schema
+from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_of import schema_of
+from lakebed.delta.features import table_protocol
+from lakebed.engine.draft import Handle
+from lakebed.engine.imports import import_log
+from lakebed.engine.publication import follow
+from lakebed.metastore import Metastore, open_metastore
+from lakebed.storage.store import Store, open_store
+from lakebed.table import Table
+from lakebed.transaction import Transaction
+
+
+class Warehouse:
+    """A root directory or bucket with its metastore; get one from ``lakebed.connect``.
+
+    Close it when done, or use it as a context manager.
+    """
+
+    def __init__(self, config: Config, spark: Any = None) -> None:
+        self._config = config
+        self._options = config.options
+        self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
+        self._metastore: Metastore = open_metastore(config.metastore_url)
+        self.spark = spark
+
+    def __repr__(self) -> str:
+        return f"<lakebed warehouse {self._root.uri}>"
+
+    def __enter__(self) -> Warehouse:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the metastore's connections."""
+        self._metastore.close()
+
+    @property
+    def location(self) -> str:
+        """The URI of the root."""
+        return self._root.uri
+
+    def create_namespace(
+        self, name: str, properties: Mapping[str, str] | None = None, *, if_not_exists: bool = False
+    ) -> None:
+        """Make a namespace for tables. Raises AlreadyExistsError.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> lake.create_namespace("shop", {"owner": "ann"})
+        >>> lake.namespaces()
+        ['default', 'shop']
+        """
+        self._metastore.create_namespace(
+            check_name(name, "namespace"), dict(properties or {}), if_not_exists=if_not_exists
+        )
+
+    def namespaces(self) -> list[str]:
+        """The names of all namespaces, sorted.
+
+        >>> import lakebed, tempfile
+        >>> lakebed.connect(tempfile.mkdtemp()).namespaces()
+        ['default']
+        """
+        return list(self._metastore.namespaces())
+
+    def namespace_properties(self, name: str) -> dict[str, str]:
+        """The properties of a namespace. Raises NotFoundError.
+
+        >>> import lakebed, tempfile
+        >>> lakebed.connect(tempfile.mkdtemp()).namespace_properties("default")
+        {}
+        """
+        return dict(self._metastore.namespace(name).properties)
+
+    def drop_namespace(self, name: str) -> None:
+        """Remove an empty namespace. Raises InputError, listing its tables, while there are any.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> lake.create_namespace("old"); lake.drop_namespace("old"); lake.namespaces()
+        ['default']
+        """
+        self._metastore.drop_namespace(name)
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, object] | None = None,
+        comment: str | None = None,
+        location: str | None = None,
+    ) -> Table:
+        """Make an empty table. ``schema`` is an Arrow or Spark schema, or SQL text.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("events", "id BIGINT NOT NULL, dt DATE", partition_by=["dt"])
+        >>> t.name, t.version
+        ('default.events', 0)
+        """
+        table_name = TableName.parse(name)
+        if primary_key:
+            raise InputError(
+                f"table {table_name}: primary-key tables are not part of this version of Lakebed yet",
+                fix="leave out primary_key to make a table without one",
+            )
+        columns = schema_of(schema)
+        partitions = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        validate_schema(columns, partitions)
+        configuration = {**to_configuration(properties or {}), **SYSTEM_CONFIGURATION}
+        metadata = Metadata(
+            id=str(uuid.uuid4()),
+            name=str(table_name),
+            description=comment,
+            schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
+            partition_columns=partitions,
+            configuration=configuration,
+            created_time=now_ms(),
+        )
+        place = self._place(table_name, location)
+        store = open_store(place, self._options)
+        _refuse_foreign_log(store, table_name)
+        first = PreparedCommit(
+            table_id=metadata.id,
+            table_name=str(table_name),
+            commit_id=str(uuid.uuid4()),
+            read_version=-1,
+            claims=(Claim(Kind.CREATE),),
+            actions=(table_protocol(columns, configuration), metadata),
+            info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
+        )
+        self._metastore.create_table(table_name.namespace, table_name.name, place.uri, first)
+        handle = self._handle_of(metadata.id, table_name, store)
+        follow(handle)
+        return Table(handle)
+
+    def _place(self, name: TableName, location: str | None) -> Location:
+        if location is None:
+            return self._root.child(f"{name.namespace}/{name.name}")
+        return Location.parse(location, default_fs=self._options.default_fs)
+
+    def _handle_of(self, table_id: str, name: TableName, store: Store) -> Handle:
+        return Handle(table_id, str(name), self._metastore, store, self._options)
+
+    def _find(self, name: str) -> Handle:
+        table_name = TableName.parse(name)
+        record = self._metastore.table(table_name.namespace, table_name.name)
+        store = open_store(Location.parse(record.location), self._options)
+        return self._handle_of(record.table_id, table_name, store)
+
+    def table(self, name: str) -> Table:
+        """The table of that name. Raises NotFoundError with the nearest name.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("orders", "id BIGINT")
+        >>> lake.table("orders")
+        <lakebed table default.orders>
+        """
+        return Table(self._find(name))
+
+    def tables(self, namespace: str = "default") -> list[str]:
+        """The full names of a namespace's tables, sorted. Raises NotFoundError.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("orders", "id BIGINT")
+        >>> lake.tables()
+        ['default.orders']
+        """
+        return [f"{record.namespace}.{record.name}" for record in self._metastore.tables(namespace)]
+
+    def rename_table(self, old: str, new: str) -> None:
+        """Give a table another name; its files stay where they are.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("a", "id BIGINT")
+        >>> lake.rename_table("a", "b"); lake.tables()
+        ['default.b']
+        """
+        before, after = TableName.parse(old), TableName.parse(new)
+        self._metastore.rename_table(before.namespace, before.name, after.namespace, after.name)
+
+    def drop_table(self, name: str, *, purge: bool = False) -> None:
+        """Forget a table; with ``purge`` its files are deleted too, otherwise they stay a valid Delta table.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("a", "id BIGINT")
+        >>> lake.drop_table("a", purge=True); lake.tables()
+        []
+        """
+        handle = self._find(name)
+        if not purge:
+            follow(handle)
+        table_name = TableName.parse(name)
+        self._metastore.drop_table(table_name.namespace, table_name.name)
+        if purge:
+            handle.store.delete_dir("")
+
+    def register(self, name: str, path: str) -> Table:
+        """Take in an existing Delta table where it lies; its history becomes the table's history.
+
+        Raises NotFoundError if there is no Delta table, UnsupportedFeatureError for features unknown to Lakebed.
+
+        >>> import lakebed, tempfile
+        >>> root = tempfile.mkdtemp()
+        >>> lake = lakebed.connect(root)
+        >>> t = lake.create_table("a", "id BIGINT")
+        >>> lake.drop_table("a")
+        >>> lake.register("b", t.location).version
+        0
+        """
+        return self._take_in(TableName.parse(name), Location.parse(path, default_fs=self._options.default_fs))
+
+    def recover(self, path: str, name: str | None = None) -> Table:
+        """Rebuild the metastore's rows of a table from its open log alone; the log names the table.
+
+        Raises AlreadyExistsError while the metastore still knows a table at that place.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("a", "id BIGINT")
+        >>> lake.drop_table("a")
+        >>> lake.recover(t.location).name
+        'default.a'
+        """
+        place = Location.parse(path, default_fs=self._options.default_fs)
+        return self._take_in(None if name is None else TableName.parse(name), place)
+
+    def _take_in(self, name: TableName | None, place: Location) -> Table:
+        store = open_store(place, self._options)
+        found = import_log(self._metastore, store, place, name)
+        return Table(self._handle_of(found.table_id, found.name, store))
+
+    def transaction(self) -> Transaction:
+        """Begin a transaction over several tables; see ``Transaction``.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("a", "id BIGINT")
+        >>> with lake.transaction() as tx:
+        ...     tx.table("a").append([{"id": 1}])
+        >>> tx.versions
+        {'default.a': 1}
+        """
+        return Transaction(self._metastore, self._find)
+
+
+def _refuse_foreign_log(store: Store, name: TableName) -> None:
+    if next(iter(store.list("_delta_log", recursive=False)), None) is not None:
+        raise AlreadyExistsError(
+            f"table {name}: there is a Delta table at {store.location.uri} already",
+            fix="take it in with lake.register(name, path), delete it, or pass another location=",
+        )

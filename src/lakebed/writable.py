@@ -1,0 +1,175 @@
+"""The methods that change a table, shared by tables and by tables inside a transaction."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from lakebed.core.actions import SetTransaction
+from lakebed.core.errors import InputError
+from lakebed.core.evolve import (
+    AddColumn,
+    Change,
+    DropColumn,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetNullable,
+    WidenColumn,
+)
+from lakebed.core.predicate import parse
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.schema_of import type_of
+from lakebed.engine.alter import alter_schema, set_comment, set_properties
+from lakebed.engine.delete import delete
+from lakebed.engine.draft import Draft
+from lakebed.engine.inputs import to_reader
+from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
+from lakebed.view import Readable
+
+Result = TypeVar("Result")
+Txn = tuple[str, int]
+"""An application's id and its own, growing, version: a write is done once for each."""
+
+
+class Writable(Readable, Generic[Result]):
+    """A table that can be changed. What the methods return depends on when the change is committed."""
+
+    @abstractmethod
+    def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> Result:
+        """Run ``operation`` on a draft of this table; ``repeatable`` if it may be run again on a newer version."""
+
+    def append(self, data: Any, *, txn: Txn | None = None) -> Result:
+        """Add rows.
+
+        ``data`` is a pyarrow Table, RecordBatch or reader, a pandas or polars DataFrame, a list of dicts or
+        anything with the Arrow C stream interface. Columns are matched by name; missing nullable columns become
+        null. Raises DataError that lists every problem; nothing is written then.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> t.append([{"n": 1}]).version
+        1
+        """
+
+        def run(draft: Draft) -> None:
+            _once(draft, txn)
+            append(draft, to_reader(data, to_arrow(draft.metadata.schema)))
+
+        return self._change(run, repeatable=False)
+
+    def overwrite(self, data: Any, where: Any = None, *, txn: Txn | None = None) -> Result:
+        """Replace rows: all, those of a predicate, or (``where="dynamic"``) the partitions that ``data`` is in.
+
+        With a predicate every new row must satisfy it.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("sales", "dt STRING, n BIGINT", partition_by=["dt"])
+        >>> _ = t.append([{"dt": "mon", "n": 1}, {"dt": "tue", "n": 2}])
+        >>> _ = t.overwrite([{"dt": "tue", "n": 5}], where="dt = 'tue'")
+        >>> sorted(t.to_arrow()["n"].to_pylist())
+        [1, 5]
+        """
+
+        def run(draft: Draft) -> None:
+            _once(draft, txn)
+            reader = to_reader(data, to_arrow(draft.metadata.schema))
+            if where is None:
+                overwrite_all(draft, reader)
+            elif isinstance(where, str) and where.strip().lower() == "dynamic":
+                overwrite_partitions(draft, reader)
+            else:
+                overwrite_where(draft, reader, parse(where, draft.metadata.schema))
+
+        return self._change(run, repeatable=False)
+
+    def delete(self, where: Any, *, txn: Txn | None = None) -> Result:
+        """Remove the rows for which ``where`` is true.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}, {"n": -1}])
+        >>> t.delete("n < 0").metrics["numDeletedRows"]
+        1
+        """
+        if where is None:
+            raise InputError("delete needs a predicate", fix="delete('true') removes all rows")
+
+        def run(draft: Draft) -> None:
+            _once(draft, txn)
+            delete(draft, parse(where, draft.metadata.schema))
+
+        return self._change(run)
+
+    def alter(
+        self,
+        *,
+        add: Mapping[str, Any] | None = None,
+        drop: Iterable[str] = (),
+        rename: Mapping[str, str] | None = None,
+        widen: Mapping[str, Any] | None = None,
+        move: Mapping[str, str] | None = None,
+        nullable: Mapping[str, bool] | None = None,
+        comments: Mapping[str, str | None] | None = None,
+        comment: str | None = None,
+        properties: Mapping[str, object | None] | None = None,
+    ) -> Result:
+        """Change columns, comments and properties, all in one version. Nested fields are ``"address.zip"``.
+
+        ``add`` and ``widen`` map a column to a type (pyarrow, or SQL text like ``"DECIMAL(12,2)"``); ``move`` maps
+        a column to ``"first"`` or ``"after other"``; a property of None is removed. No data file is rewritten.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n INT")
+        >>> _ = t.alter(add={"note": "STRING"}, widen={"n": "BIGINT"}, rename={"n": "number"})
+        >>> t.schema.names
+        ['number', 'note']
+        """
+        changes: list[Change] = [
+            *(WidenColumn(path, type_of(kind)) for path, kind in (widen or {}).items()),
+            *(SetNullable(path, flag) for path, flag in (nullable or {}).items()),
+            *(SetComment(path, text) for path, text in (comments or {}).items()),
+            *(DropColumn(path) for path in _names(drop)),
+            *(RenameColumn(old, new) for old, new in (rename or {}).items()),
+            *(AddColumn(path, type_of(kind)) for path, kind in (add or {}).items()),
+            *(_move(path, place) for path, place in (move or {}).items()),
+        ]
+        if not changes and comment is None and not properties:
+            raise InputError("alter was asked to change nothing", fix="pass add=, drop=, rename=, widen=, …")
+
+        def run(draft: Draft) -> None:
+            if changes:
+                alter_schema(draft, changes)
+            if properties:
+                set_properties(draft, properties)
+            if comment is not None:
+                set_comment(draft, comment or None)
+
+        return self._change(run, repeatable=False)
+
+
+def _once(draft: Draft, txn: Txn | None) -> None:
+    if txn is None:
+        return
+    app_id, version = txn if isinstance(txn, tuple) and len(txn) == 2 else ("", -1)
+    if not isinstance(app_id, str) or not app_id or not isinstance(version, int) or version < 0:
+        raise InputError("txn names an application's transaction", expected="(app id, version)", found=repr(txn))
+    draft.transactions[app_id] = SetTransaction(app_id, version)
+
+
+def _names(drop: Iterable[str]) -> list[str]:
+    return [drop] if isinstance(drop, str) else list(drop)
+
+
+def _move(path: str, place: str) -> MoveColumn:
+    words = place.split(maxsplit=1) if isinstance(place, str) else []
+    if words == ["first"]:
+        return MoveColumn(path, first=True)
+    if len(words) == 2 and words[0].lower() == "after":
+        return MoveColumn(path, after=words[1])
+    raise InputError(f"column {path!r} cannot be moved", expected="'first' or 'after <column>'", found=repr(place))

@@ -1,0 +1,101 @@
+"""Shared fixtures: real servers, and a warehouse on every kind of metastore and storage."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import lakebed
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+settings.register_profile(
+    "default", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile("soak", deadline=None, max_examples=500, suppress_health_check=list(HealthCheck))
+settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine reaches a test."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("LAKEBED_"):
+            monkeypatch.delenv(name)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a warehouse of a test lives; ``connect`` opens it, again and again."""
+
+    kind: str
+    warehouse: str
+    metastore: str | None
+    options: dict[str, Any]
+
+    def connect(self, **options: Any) -> lakebed.Warehouse:
+        return lakebed.connect(self.warehouse, self.metastore, **{**self.options, **options})
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """A function that makes a new database on one real PostgreSQL server and returns its URL."""
+    from pg_server import postgres_server
+
+    with postgres_server() as server:
+        yield server.new_database
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Any]:
+    """One real S3 protocol server on loopback."""
+    from s3_server import s3_server
+
+    with s3_server() as server:
+        yield server
+
+
+KINDS = ["sqlite-local", "postgres-local", "sqlite-s3", "postgres-s3"]
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A new warehouse on each pair of metastore and storage."""
+    return make_place(request, request.param, tmp_path)
+
+
+@pytest.fixture
+def lake(place: Place) -> Iterator[lakebed.Warehouse]:
+    """An open warehouse on each pair of metastore and storage."""
+    with place.connect() as opened:
+        yield opened
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path) -> Iterator[lakebed.Warehouse]:
+    """The embedded default: a directory with SQLite in it."""
+    with lakebed.connect(tmp_path / "warehouse") as opened:
+        yield opened
+
+
+def make_place(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Place:
+    metastore, storage = kind.split("-")
+    url = None
+    if metastore == "postgres":
+        url = request.getfixturevalue("postgres")()
+    elif storage == "s3":
+        url = f"sqlite:///{tmp_path}/metastore.db"
+    if storage == "s3":
+        server = request.getfixturevalue("s3")
+        bucket = server.new_bucket()
+        return Place(kind, f"s3://{bucket}/warehouse-{uuid.uuid4().hex[:8]}", url, server.options())
+    return Place(kind, str(tmp_path / "warehouse"), url, {})

@@ -1,0 +1,96 @@
+"""kill -9 at each named step of write, commit and publish: what was committed is there, and work goes on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lakebed
+from lakebed.core.steps import Step
+
+BEFORE_COMMIT = {
+    Step.WRITE_OPENED,
+    Step.WRITE_CLOSED,
+    Step.VECTOR_WRITTEN,
+    Step.COMMIT_PREPARED,
+    Step.COMMIT_BEGUN,
+    Step.COMMIT_INSERTED,
+}
+BASE = [{"id": i, "part": "a"} for i in range(2000)]
+
+CASES = [
+    *(("append", step) for step in Step if step is not Step.VECTOR_WRITTEN),
+    *(("delete", step) for step in (Step.VECTOR_WRITTEN, Step.COMMIT_INSERTED, Step.COMMIT_DONE, Step.PUBLISH_WRITTEN)),
+    *(("overwrite", step) for step in (Step.WRITE_CLOSED, Step.COMMIT_INSERTED, Step.COMMIT_DONE)),
+    *(("alter", step) for step in (Step.COMMIT_INSERTED, Step.COMMIT_DONE, Step.PUBLISH_BEGUN)),
+    *(
+        ("transaction", step)
+        for step in (Step.COMMIT_PREPARED, Step.COMMIT_INSERTED, Step.COMMIT_DONE, Step.PUBLISH_MARKED)
+    ),
+]
+
+
+def run_and_die(warehouse: Path, metastore: str | None, operation: str, step: Step) -> None:
+    order = {"warehouse": str(warehouse), "metastore": metastore, "operation": operation, "step": step.value}
+    worker = Path(__file__).with_name("crash_worker.py")
+    done = subprocess.run(
+        [sys.executable, str(worker), json.dumps(order)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, f"{step} was not reached: {done.stderr}"
+
+
+def expected(operation: str, committed: bool) -> list[int]:
+    base = [row["id"] for row in BASE]
+    if not committed:
+        return base
+    return {
+        "append": [*base, 10100, 10101],
+        "transaction": [*base, 10100],
+        "delete": [i for i in base if i % 2],
+        "overwrite": [10100],
+        "alter": base,
+    }[operation]
+
+
+def ids(table: lakebed.Table | lakebed.TableView) -> list[int]:
+    return sorted(table.to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
+@pytest.mark.parametrize(("operation", "step"), CASES, ids=[f"{o}-{s.value}" for o, s in CASES])
+def test_killed_at(request: pytest.FixtureRequest, tmp_path: Path, metastore: str, operation: str, step: Step) -> None:
+    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    root = tmp_path / "w"
+    with lakebed.connect(root, url) as lake:
+        table = lake.create_table(
+            "t", "id BIGINT NOT NULL, part STRING", partition_by=["part"], properties={"checkpoint-interval": 2}
+        )
+        table.append(BASE)
+        lake.create_table("side", "id BIGINT")
+
+    run_and_die(root, url, operation, step)
+
+    committed = step not in BEFORE_COMMIT
+    with lakebed.connect(root, url) as lake:
+        table = lake.table("t")
+        assert table.version == (2 if committed else 1)
+        assert ids(table) == expected(operation, committed)
+        assert lake.table("side").count() == (1 if committed and operation == "transaction" else 0)
+
+        after = table.append([{"id": 50000, "part": "a"}])
+        lake.table("side").append([{"id": 5000}])
+        assert after.version == table.version
+        assert ids(table) == sorted([*expected(operation, committed), 50000])
+        for name in ("t", "side"):
+            one = lake.table(name)
+            assert all(commit.published for commit in one.history())
+            log = sorted(p.name for p in (root / "default" / name / "_delta_log").glob("*.json"))
+            assert log == [f"{v:020d}.json" for v in range(one.version + 1)]
+            mirrored = lakebed.read_delta(one.location)
+            assert mirrored.version == one.version
+            assert ids(mirrored) == ids(one)
