@@ -130,9 +130,7 @@ def _pairs(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_map(kind):
         return list(value.items())
     if pa.types.is_struct(kind):
-        return {
-            f.name: _pairs(value.get(f.name), f.type) for f in (kind.field(i) for i in range(kind.num_fields))
-        }
+        return {f.name: _pairs(value.get(f.name), f.type) for f in (kind.field(i) for i in range(kind.num_fields))}
     return value
 
 

@@ -24,9 +24,7 @@ def test_a_timestamp_without_zone_is_a_feature_at_any_depth(nested):
 
 
 def test_features_follow_schema_and_properties():
-    widened = Struct(
-        (Field("id", LONG, metadata={TYPE_CHANGES: [{"fromType": "integer", "toType": "long"}]}),)
-    )
+    widened = Struct((Field("id", LONG, metadata={TYPE_CHANGES: [{"fromType": "integer", "toType": "long"}]}),))
     configuration = {
         "delta.columnMapping.mode": "name",
         "delta.appendOnly": "true",
@@ -87,9 +85,7 @@ def test_upgrade_only_adds():
 
 
 def test_upgrade_to_what_is_there_changes_nothing():
-    protocol = Protocol(
-        3, 7, ("timestampNtz", "deletionVectors"), ("timestampNtz", "deletionVectors", "rowTracking")
-    )
+    protocol = Protocol(3, 7, ("timestampNtz", "deletionVectors"), ("timestampNtz", "deletionVectors", "rowTracking"))
     assert upgrade(protocol, Protocol(3, 7, ("deletionVectors",), ("deletionVectors",))) is protocol
     assert upgrade(Protocol(1, 4), Protocol(1, 2)) == Protocol(1, 4)
 

@@ -27,7 +27,7 @@ from lakebed.core.actions import (
 )
 from lakebed.core.errors import CorruptFileError
 from lakebed.delta.stats_parsed import stats_json
-from lakebed.storage.failure import storage_error
+from lakebed.storage.failure import translated
 
 BATCH_ROWS = 1 << 16
 SIDECAR = "sidecar"
@@ -37,10 +37,9 @@ _FILE_COLUMNS = (
     "deletionVector", "baseRowId", "defaultRowCommitVersion", "clusteringProvider",
     "deletionTimestamp", "extendedFileMetadata",
 )  # fmt: skip
-_SMALL: Mapping[str, type[Any]] = {
-    kind.KEY: kind for kind in (Protocol, Metadata, SetTransaction, DomainMetadata)
-}
+_SMALL: Mapping[str, type[Any]] = {kind.KEY: kind for kind in (Protocol, Metadata, SetTransaction, DomainMetadata)}
 _PartitionValues = Mapping[str, str | None]
+_NOTHING: dict[str, Any] = {}  # one for all files; a million empty dicts are not free
 
 
 def read_rows(source: Any, name: str) -> Iterator[Action]:
@@ -49,30 +48,17 @@ def read_rows(source: Any, name: str) -> Iterator[Action]:
     A V2 checkpoint's references to its sidecars come as ``UnknownAction("sidecar", …)``.
     """
     try:
-        file = pq.ParquetFile(source)
-        columns = _wanted(file)
-        if not columns:
-            raise CorruptFileError(
-                f"{name} has no column of a checkpoint", found=", ".join(file.schema_arrow.names)
-            )
-        seen: dict[tuple[Any, ...], _PartitionValues] = {}
-        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-            yield from _batch_actions(batch, seen)
-    except OSError as error:
-        # A damaged page comes as an OSError too, but without a number and not from the object store.
-        if error.errno is not None or "AWS Error" in str(error):
-            raise storage_error("read", name, error) from error
-        raise _corrupt(name, error) from error
-    except (pa.ArrowException, TypeError, KeyError, ValueError) as error:
-        raise _corrupt(name, error) from error
-
-
-def _corrupt(name: str, error: Exception) -> CorruptFileError:
-    return CorruptFileError(
-        f"{name} is not a readable checkpoint",
-        found=str(error).partition("\n")[0],
-        fix="delete it if the commits that it sums up are still there",
-    )
+        with translated("read", name, parsing=True):
+            file = pq.ParquetFile(source)
+            columns = _wanted(file)
+            if not columns:
+                names = ", ".join(file.schema_arrow.names)
+                raise CorruptFileError(f"{name} has no column of a checkpoint", found=names)
+            seen: dict[tuple[Any, ...], _PartitionValues] = {}
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                yield from _batch_actions(batch, seen)
+    except (TypeError, KeyError) as error:
+        raise CorruptFileError(f"{name}: a row is not an action", found=str(error)) from error
 
 
 def _wanted(file: pq.ParquetFile) -> list[str]:
@@ -184,10 +170,7 @@ class _Columns:
         array = self.array("deletionVector")
         if array is None or array.null_count == len(array):
             return [None] * len(self._rows)
-        return [
-            None if body is None or body["storageType"] is None else _vector(body)
-            for body in array.to_pylist()
-        ]
+        return [None if body is None or body["storageType"] is None else _vector(body) for body in array.to_pylist()]
 
     def stats(self) -> list[str | None]:
         texts = self.values("stats")
@@ -219,13 +202,13 @@ def _adds(rows: pa.StructArray, seen: dict[tuple[Any, ...], _PartitionValues]) -
         columns.values("baseRowId"),
         columns.values("defaultRowCommitVersion"),
         columns.values("clusteringProvider"),
+        [_NOTHING] * len(rows),
         strict=True,
     )
-    empty: _PartitionValues = {}
     for path, partition, *rest in fields:
         if path is None:
             raise TypeError("an add without a path")
-        yield AddFile(path, empty if partition is None else partition, *rest)
+        yield AddFile(path, _NOTHING if partition is None else partition, *rest)
 
 
 def _removes(rows: pa.StructArray, seen: dict[tuple[Any, ...], _PartitionValues]) -> Iterator[RemoveFile]:
@@ -242,6 +225,7 @@ def _removes(rows: pa.StructArray, seen: dict[tuple[Any, ...], _PartitionValues]
         columns.vectors(),
         columns.values("baseRowId"),
         columns.values("defaultRowCommitVersion"),
+        [_NOTHING] * len(rows),
         strict=True,
     )
     for path, *rest in fields:

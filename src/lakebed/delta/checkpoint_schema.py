@@ -19,81 +19,67 @@ from lakebed.core.actions import (
     to_object,
 )
 
+# All fields are nullable: Arrow checks a required member of a struct in rows where the struct itself is null.
 _TEXTS = pa.map_(pa.string(), pa.string())
 _VECTOR = pa.struct(
     [
-        pa.field("storageType", pa.string(), nullable=False),
-        pa.field("pathOrInlineDv", pa.string(), nullable=False),
-        pa.field("offset", pa.int32()),
-        pa.field("sizeInBytes", pa.int32(), nullable=False),
-        pa.field("cardinality", pa.int64(), nullable=False),
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
     ]
 )
-_TXN = pa.struct(
-    [
-        pa.field("appId", pa.string(), nullable=False),
-        pa.field("version", pa.int64(), nullable=False),
-        pa.field("lastUpdated", pa.int64()),
-    ]
-)
+_TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 _ADD = pa.struct(
     [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("partitionValues", _TEXTS, nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modificationTime", pa.int64(), nullable=False),
-        pa.field("dataChange", pa.bool_(), nullable=False),
-        pa.field("stats", pa.string()),
-        pa.field("tags", _TEXTS),
-        pa.field("deletionVector", _VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
-        pa.field("clusteringProvider", pa.string()),
+        ("path", pa.string()),
+        ("partitionValues", _TEXTS),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", _TEXTS),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
     ]
 )
 _REMOVE = pa.struct(
     [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("deletionTimestamp", pa.int64()),
-        pa.field("dataChange", pa.bool_(), nullable=False),
-        pa.field("extendedFileMetadata", pa.bool_()),
-        pa.field("partitionValues", _TEXTS),
-        pa.field("size", pa.int64()),
-        pa.field("deletionVector", _VECTOR),
-        pa.field("baseRowId", pa.int64()),
-        pa.field("defaultRowCommitVersion", pa.int64()),
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", _TEXTS),
+        ("size", pa.int64()),
+        ("deletionVector", _VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
     ]
 )
 _METADATA = pa.struct(
     [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("name", pa.string()),
-        pa.field("description", pa.string()),
-        pa.field(
-            "format",
-            pa.struct([pa.field("provider", pa.string(), nullable=False), pa.field("options", _TEXTS)]),
-        ),
-        pa.field("schemaString", pa.string(), nullable=False),
-        pa.field("partitionColumns", pa.list_(pa.string())),
-        pa.field("configuration", _TEXTS),
-        pa.field("createdTime", pa.int64()),
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _TEXTS)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _TEXTS),
+        ("createdTime", pa.int64()),
     ]
 )
 _PROTOCOL = pa.struct(
     [
-        pa.field("minReaderVersion", pa.int32(), nullable=False),
-        pa.field("minWriterVersion", pa.int32(), nullable=False),
-        pa.field("readerFeatures", pa.list_(pa.string())),
-        pa.field("writerFeatures", pa.list_(pa.string())),
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
     ]
 )
-_DOMAIN = pa.struct(
-    [
-        pa.field("domain", pa.string(), nullable=False),
-        pa.field("configuration", pa.string(), nullable=False),
-        pa.field("removed", pa.bool_(), nullable=False),
-    ]
-)
+_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
 
 SCHEMA = pa.schema(
     [

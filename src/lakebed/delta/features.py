@@ -52,17 +52,13 @@ _LEGACY_WRITER: Mapping[int, tuple[str, ...]] = {
 }
 
 
-def table_protocol(
-    schema: Struct, configuration: Mapping[str, str], partition_columns: Sequence[str] = ()
-) -> Protocol:
+def table_protocol(schema: Struct, configuration: Mapping[str, str], partition_columns: Sequence[str] = ()) -> Protocol:
     """The protocol of a table of ours: exactly the features that its schema and properties use.
 
     Partition columns are in our files too, so a partitioned table says so to foreign writers.
     """
     features = {"domainMetadata"}
-    features.update(
-        feature for key, feature in _BY_PROPERTY.items() if configuration.get(key, "").lower() == "true"
-    )
+    features.update(feature for key, feature in _BY_PROPERTY.items() if configuration.get(key, "").lower() == "true")
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add(COLUMN_MAPPING)
     if any(f.type == TIMESTAMP_NTZ for f in _all_fields(schema)):
@@ -170,8 +166,7 @@ writer_features=('appendOnly', 'deletionVectors', 'invariants'), extra={})
 
 def _same(one: Protocol, other: Protocol) -> bool:
     return (
-        (one.min_reader_version, one.min_writer_version)
-        == (other.min_reader_version, other.min_writer_version)
+        (one.min_reader_version, one.min_writer_version) == (other.min_reader_version, other.min_writer_version)
         and reader_features(one) == reader_features(other)
         and writer_features(one) == writer_features(other)
     )

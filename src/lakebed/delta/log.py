@@ -20,9 +20,7 @@ _log = logging.getLogger(__name__)
 
 def list_log(store: Store) -> LogListing:
     """The table's log directory as it is now; empty if there is none."""
-    return listing(
-        (entry.path.rpartition("/")[2], entry.mtime_ms) for entry in store.list(LOG, recursive=False)
-    )
+    return listing((entry.path.rpartition("/")[2], entry.mtime_ms) for entry in store.list(LOG, recursive=False))
 
 
 def read_log(store: Store, version: int | None = None) -> Snapshot:

@@ -47,9 +47,7 @@ _NAMES = (
     (LogKind.MULTI_PART, re.compile(r"^(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet$")),
     (
         LogKind.V2,
-        re.compile(
-            r"^(\d{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)$"
-        ),
+        re.compile(r"^(\d{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)$"),
     ),
 )
 
