@@ -23,9 +23,9 @@ from lakebed.storage import z85
 from lakebed.storage.store import Store, open_store
 
 MAGIC = 1681511377
-"""The portable format, the only one that the protocol stores."""
+"""The portable format, the only one that is written."""
 NATIVE_MAGIC = 1681511376
-"""Delta's format in memory; no table has it."""
+"""An older format; the protocol's own example of an inline vector has it."""
 FILE_VERSION = 1
 INLINE_LIMIT = 128
 """Bytes up to which a vector is stored in the log itself: some dozen positions."""
@@ -64,22 +64,31 @@ def encode(positions: BitMap64) -> bytes:
 
 
 def decode(data: bytes, name: str = "deletion vector") -> BitMap64:
-    """The positions in the bytes that ``encode`` made; ``name`` is for the error.
+    """The positions in the bytes of a vector; ``name`` is for the error.
 
-    Raises ``CorruptFileError`` for what is not a vector, ``UnsupportedFeatureError`` for Delta's
-    in-memory format.
+    Raises ``CorruptFileError`` for what is not a vector.
     """
-    magic = struct.unpack("<i", data[:4])[0] if len(data) >= 4 else None
-    if magic == NATIVE_MAGIC:
-        raise UnsupportedFeatureError(
-            f"{name}: this is Delta's in-memory vector format", expected=f"magic {MAGIC}", found=str(magic)
-        )
-    if magic != MAGIC:
-        raise CorruptFileError(f"{name}: not a deletion vector", expected=f"magic {MAGIC}", found=str(magic))
     try:
-        return BitMap64.deserialize(bytes(data[4:]))
-    except (ValueError, IndexError) as cause:
+        magic = struct.unpack("<i", data[:4])[0]
+        if magic == MAGIC:
+            return BitMap64.deserialize(bytes(data[4:]))
+        for order in "<>":
+            if data[:4] == struct.pack(f"{order}i", NATIVE_MAGIC):
+                return BitMap64.deserialize(_portable(bytes(data), order))
+    except (ValueError, IndexError, struct.error) as cause:
         raise CorruptFileError(f"{name}: the bitmap of the deletion vector cannot be read") from cause
+    raise CorruptFileError(f"{name}: not a deletion vector", expected=f"magic {MAGIC}", found=str(magic))
+
+
+def _portable(data: bytes, order: str) -> bytes:
+    """Delta's older format (a bitmap per 2^32 positions, each after its size) in the portable frame."""
+    (count,) = struct.unpack_from(f"{order}i", data, 4)
+    parts, position = [struct.pack("<Q", count)], 8
+    for key in range(count):
+        (size,) = struct.unpack_from(f"{order}i", data, position)
+        parts += [struct.pack("<I", key), data[position + 4 : position + 4 + size]]
+        position += 4 + size
+    return b"".join(parts)
 
 
 def write_vectors(
@@ -176,9 +185,7 @@ def _read_stored(store: Store, path: str, offset: int, size: int) -> BitMap64:
         version = file.read_at(1, 0)
         frame = file.read_at(size + 8, offset) if 0 <= offset <= available and size >= 0 else b""
     if version != bytes([FILE_VERSION]):
-        raise CorruptFileError(
-            f"{name}: not a file of deletion vectors", expected="version 1", found=repr(version)
-        )
+        raise CorruptFileError(f"{name}: not a file of deletion vectors", expected="version 1", found=repr(version))
     if len(frame) != size + 8 or struct.unpack(">i", frame[:4])[0] != size:
         raise CorruptFileError(f"{name}: no deletion vector of {size} bytes at offset {offset}")
     data = frame[4:-4]

@@ -103,8 +103,8 @@ def _temporary(path: str, data: Bytes, *, sync: bool) -> Iterator[str]:
 
 def _create_in_made_directory(path: str) -> int:
     for attempt in range(_ATTEMPTS):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileNotFoundError:
             if attempt == _ATTEMPTS - 1:

@@ -60,12 +60,8 @@ def translated(action: str, name: str, *, parsing: bool = False) -> Iterator[Non
         raise
     except (OSError, pa.ArrowException) as cause:
         error = storage_error(action, name, cause)
-        if isinstance(cause, pa.ArrowInvalid) or (
-            parsing and type(error) is StorageError and _unexplained(cause)
-        ):
-            error = CorruptFileError(
-                f"{name}: cannot {action} it, the content is not valid", found=_line(cause)
-            )
+        if isinstance(cause, pa.ArrowInvalid) or (parsing and type(error) is StorageError and _unexplained(cause)):
+            error = CorruptFileError(f"{name}: cannot {action} it, the content is not valid", found=_line(cause))
         raise error from cause
 
 

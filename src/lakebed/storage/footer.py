@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
-Nested = dict[str, Any]
-"""Values by column name, with a dictionary in the place of a struct."""
+Path = tuple[str, ...]
+"""A column's physical name, or a column's and its struct members' names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Leaf:
     ``columns`` counts the Parquet columns that hold it, from ``index`` on: one, or more for a map.
     """
 
-    path: tuple[str, ...]
+    path: Path
     type: pa.DataType
     index: int
     columns: int
@@ -37,9 +37,9 @@ class Leaf:
 class Bounds:
     """The values of some leaves: ``mins`` and ``maxs`` lack what is not known."""
 
-    mins: Nested = field(default_factory=dict)
-    maxs: Nested = field(default_factory=dict)
-    null_counts: Nested = field(default_factory=dict)
+    mins: dict[Path, Any] = field(default_factory=dict)
+    maxs: dict[Path, Any] = field(default_factory=dict)
+    null_counts: dict[Path, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
     return found
 
 
-def _walk(fields: Any, prefix: tuple[str, ...], index: int, found: list[Leaf]) -> int:
+def _walk(fields: Any, prefix: Path, index: int, found: list[Leaf]) -> int:
     for one in fields:
         path = (*prefix, one.name)
         if pat.is_struct(one.type):
@@ -94,9 +94,7 @@ def indexed(schema: pa.Schema, wanted: int | Collection[str]) -> list[Leaf]:
     return [leaf for leaf in every if leaf.path[0] in wanted]
 
 
-def file_bounds(
-    metadata: pq.FileMetaData, of: Sequence[Leaf], without: Collection[tuple[str, ...]] = ()
-) -> Bounds:
+def file_bounds(metadata: pq.FileMetaData, of: Sequence[Leaf], without: Collection[Path] = ()) -> Bounds:
     """The bounds of these leaves over all row groups; ``without`` are leaves to take no bounds of."""
     merged = Bounds()
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -105,12 +103,12 @@ def file_bounds(
             continue
         parts = [_LeafBounds.read(group, leaf) for group in groups]
         if all(part.null_count is not None for part in parts):
-            set_nested(merged.null_counts, leaf.path, sum(part.null_count or 0 for part in parts))
+            merged.null_counts[leaf.path] = sum(part.null_count or 0 for part in parts)
         valued = [part for part in parts if not part.only_nulls]
         if leaf.path in without or not valued or any(part.low is None for part in valued):
             continue
-        set_nested(merged.mins, leaf.path, min(part.low for part in valued))
-        set_nested(merged.maxs, leaf.path, max(part.high for part in valued))
+        merged.mins[leaf.path] = min(part.low for part in valued)
+        merged.maxs[leaf.path] = max(part.high for part in valued)
     return merged
 
 
@@ -127,11 +125,11 @@ def row_groups(metadata: pq.FileMetaData, schema: pa.Schema) -> Iterator[RowGrou
         for leaf in every:
             part = _LeafBounds.read(group, leaf)
             if part.null_count is not None:
-                set_nested(bounds.null_counts, leaf.path, part.null_count)
+                bounds.null_counts[leaf.path] = part.null_count
             if part.low is not None:
-                set_nested(bounds.mins, leaf.path, part.low)
+                bounds.mins[leaf.path] = part.low
                 if not pat.is_floating(leaf.type):
-                    set_nested(bounds.maxs, leaf.path, part.high)
+                    bounds.maxs[leaf.path] = part.high
         yield RowGroup(index, start, group.num_rows, bounds)
         start += group.num_rows
 
@@ -165,18 +163,6 @@ def _values(statistics: pq.Statistics) -> tuple[Any, Any]:
     if any(isinstance(v, float) and math.isnan(v) for v in (low, high)):
         return None, None
     return low, high
-
-
-def set_nested(into: Nested, path: tuple[str, ...], value: Any) -> None:
-    """Put a value at a path, making the dictionaries on the way.
-
-    >>> counts = {}
-    >>> set_nested(counts, ("at", "x"), 3); counts
-    {'at': {'x': 3}}
-    """
-    for name in path[:-1]:
-        into = into.setdefault(name, {})
-    into[path[-1]] = value
 
 
 def _is_binary(kind: pa.DataType) -> bool:

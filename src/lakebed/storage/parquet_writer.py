@@ -18,7 +18,7 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.statistics import build_stats
 from lakebed.storage import parquet_encoder
-from lakebed.storage.footer import Leaf, file_bounds, indexed, set_nested
+from lakebed.storage.footer import Leaf, file_bounds, indexed
 from lakebed.storage.store import Store
 
 INDEXED_COLUMNS = 32
@@ -148,9 +148,7 @@ class ParquetFileWriter:
                 ) from cause
         for column, field in zip(batch.columns, self._logical, strict=True):
             if column.null_count and not field.nullable:
-                raise DataError(
-                    f"{self._store.uri(self.path)}: nulls in a column that cannot hold them", (field.name,)
-                )
+                raise DataError(f"{self._store.uri(self.path)}: nulls in a column that cannot hold them", (field.name,))
         return pa.record_batch(_Reinterpreted(batch, self._physical))
 
     def _statistics(self, rows: pa.Table, metadata: pq.FileMetaData) -> str:
@@ -158,7 +156,7 @@ class ParquetFileWriter:
         bounds = file_bounds(metadata, self._indexed, without=unordered)
         for leaf in self._indexed:
             if pat.is_nested(leaf.type) and len(leaf.path) == 1:
-                set_nested(bounds.null_counts, leaf.path, rows.column(leaf.path[0]).null_count)
+                bounds.null_counts[leaf.path] = rows.column(leaf.path[0]).null_count
         return build_stats(rows.num_rows, bounds.mins, bounds.maxs, bounds.null_counts, tight=True)
 
 
