@@ -197,8 +197,7 @@ def test_values_that_would_change(values: pa.Array, ddl: str, message: str) -> N
 
 def test_every_problem_is_listed_at_once() -> None:
     schema = from_ddl(
-        "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP, tags ARRAY<STRING NOT NULL>,"
-        " missing INT NOT NULL"
+        "id BIGINT NOT NULL, amount DECIMAL(10,2), at TIMESTAMP, tags ARRAY<STRING NOT NULL>, missing INT NOT NULL"
     )
     rows = pa.table(
         {
@@ -215,16 +214,14 @@ def test_every_problem_is_listed_at_once() -> None:
     assert "column amout: not in the table (did you mean 'amount'?)" in text
     assert "column at: expected TIMESTAMP, found timestamp[us]" in text
     assert "column missing: INT NOT NULL is missing" in text
-    assert "column id: 2 values with null, and the column is NOT NULL (first in row 1)" in text
-    assert "column tags.element: 1 value with null, and the column is NOT NULL (in row 1)" in text
+    assert "column id: 2 nulls in a NOT NULL column (first in row 1)" in text
+    assert "column tags.element: 1 null in a NOT NULL column (in row 1)" in text
     assert len(caught.value.problems) == 5
 
 
 def test_names_case_duplicates_and_ambiguity() -> None:
     schema = from_ddl("id BIGINT, name STRING")
-    assert conform(pa.table({"NAME": ["a"], "Id": [1]}), schema, table_name="t").to_pylist() == [
-        {"id": 1, "name": "a"}
-    ]
+    assert conform(pa.table({"NAME": ["a"], "Id": [1]}), schema, table_name="t").to_pylist() == [{"id": 1, "name": "a"}]
     for names, message in [
         (["id", "id"], "column id: the name is there 2 times"),
         (["Id", "ID"], "'Id' and 'ID' differ only in case"),
@@ -304,9 +301,9 @@ def test_nulls_below_are_found_with_their_rows() -> None:
     with pytest.raises(DataError) as caught:
         conform(rows, schema, table_name="t")
     assert caught.value.problems == (
-        "column s.a.element: 1 value with null, and the column is NOT NULL (in row 2)",
-        "column s.a.element.b: 1 value with null, and the column is NOT NULL (in row 3)",
-        "column m.value: 1 value with null, and the column is NOT NULL (in row 3)",
+        "column s.a.element: 1 null in a NOT NULL column (in row 2)",
+        "column s.a.element.b: 1 null in a NOT NULL column (in row 3)",
+        "column m.value: 1 null in a NOT NULL column (in row 3)",
     )
 
 
@@ -320,7 +317,16 @@ def test_values_hidden_by_null_lists_and_slices_are_not_looked_at() -> None:
 
 def test_null_map_keys_are_found() -> None:
     rows = pa.array([[{"key": "a", "value": 1}], [{"key": None, "value": 2}, None]])
-    assert "column c.key: 2 values with null" in refused(rows, "MAP<STRING, BIGINT>")
+    assert "column c.key: 2 nulls in a NOT NULL column" in refused(rows, "MAP<STRING, BIGINT>")
+
+
+def test_nulls_are_found_behind_encodings() -> None:
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(["a", None]))
+    assert "2 nulls in a NOT NULL column (first in row 1)" in refused(dictionary, "STRING NOT NULL")
+    runs = pc.run_end_encode(pa.array([1, None, None]))
+    assert "2 nulls" in refused(runs, "BIGINT NOT NULL")
+    struct = pa.StructArray.from_arrays([dictionary], ["a"], mask=pa.array([False, True, False]))
+    assert "column c.a: 1 null in a NOT NULL column (in row 2)" in refused(struct, "STRUCT<a: STRING NOT NULL>")
 
 
 def test_missing_and_null_typed_columns_become_nulls() -> None:
@@ -328,16 +334,14 @@ def test_missing_and_null_typed_columns_become_nulls() -> None:
     done = conform(pa.table({"id": [1, 2], "n": pa.nulls(2)}), schema, table_name="t")
     assert done.schema == to_arrow(schema)
     assert done.to_pylist()[0] == {"id": 1, "s": None, "l": None, "n": None}
-    with pytest.raises(DataError, match="2 values with null"):
+    with pytest.raises(DataError, match="2 nulls in a NOT NULL column"):
         conform(pa.table({"id": pa.nulls(2)}), schema, table_name="t")
 
 
 def test_the_fast_path_copies_nothing() -> None:
     schema = from_ddl("id BIGINT NOT NULL, s STRUCT<a: INT NOT NULL>, l ARRAY<STRING>, n STRING")
     rows = conform(
-        pa.table(
-            {"id": [1], "s": pa.array([{"a": 1}], pa.struct([("a", pa.int32())])), "l": [["x"]], "n": ["y"]}
-        ),
+        pa.table({"id": [1], "s": pa.array([{"a": 1}], pa.struct([("a", pa.int32())])), "l": [["x"]], "n": ["y"]}),
         schema,
         table_name="t",
     )
@@ -397,15 +401,13 @@ def test_chunks_too_long_for_offsets_are_split(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(DataError, match="more than 2 GiB"):
         conform(rows.combine_chunks().to_batches()[0], schema, table_name="t")
     with pytest.raises(DataError, match="row 0 alone"):
-        conform(
-            pa.table({"a": pa.array(["x" * 101], pa.large_string())}), from_ddl("a STRING"), table_name="t"
-        )
+        conform(pa.table({"a": pa.array(["x" * 101], pa.large_string())}), from_ddl("a STRING"), table_name="t")
 
 
 def test_a_problem_in_a_split_chunk_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recast, "OFFSET_LIMIT", 100)
     rows = pa.table({"a": pa.array(["x" * 20] * 9 + [None] * 3, pa.large_string())})
-    with pytest.raises(DataError, match=r"3 values with null.*first in row 9"):
+    with pytest.raises(DataError, match=r"3 nulls in a NOT NULL column.*first in row 9"):
         conform(rows, from_ddl("a STRING NOT NULL"), table_name="t")
 
 
@@ -436,8 +438,7 @@ def test_adapt_is_not_fooled_by_names_that_changed_places() -> None:
 
 def test_adapt_widens_inside_lists_and_maps() -> None:
     schema = from_ddl(
-        "l ARRAY<STRUCT<x: BIGINT, y: STRING>>, m MAP<BIGINT, DECIMAL(12,2)>, d TIMESTAMP_NTZ, f DOUBLE,"
-        " e DECIMAL(9,3)"
+        "l ARRAY<STRUCT<x: BIGINT, y: STRING>>, m MAP<BIGINT, DECIMAL(12,2)>, d TIMESTAMP_NTZ, f DOUBLE, e DECIMAL(9,3)"
     )
     old = pa.table(
         {

@@ -138,9 +138,7 @@ def test_ddl_there_and_back(schema: Struct) -> None:
 def elements_nullable(kind: Any) -> Any:
     """The type as Spark's SQL can say it: array elements and map values may be null."""
     if isinstance(kind, Struct):
-        return Struct(
-            tuple(Field(f.name, elements_nullable(f.type), f.nullable, f.metadata) for f in kind.fields)
-        )
+        return Struct(tuple(Field(f.name, elements_nullable(f.type), f.nullable, f.metadata) for f in kind.fields))
     if isinstance(kind, Array):
         return Array(elements_nullable(kind.element))
     if isinstance(kind, Map):

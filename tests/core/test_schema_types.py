@@ -118,9 +118,7 @@ def test_plain_decimal_of_delta() -> None:
     assert delta("decimal(7, 3)")["c"].type == Decimal(7, 3)
 
 
-@pytest.mark.parametrize(
-    "name", ["variant", "interval day to second", "geometry(4326)", "void", {"type": "udt"}]
-)
+@pytest.mark.parametrize("name", ["variant", "interval day to second", "geometry(4326)", "void", {"type": "udt"}])
 def test_unknown_delta_types_name_column_and_type(name: object) -> None:
     with pytest.raises(UnsupportedFeatureError, match=r"column c\.element") as caught:
         delta({"type": "array", "elementType": name, "containsNull": True})
@@ -170,9 +168,7 @@ def test_ddl_synonyms_and_layout() -> None:
 
 def test_ddl_is_what_spark_reads() -> None:
     t = pytest.importorskip("pyspark.sql.types")
-    schema = from_ddl(
-        "id BIGINT NOT NULL, s STRUCT<a: INT NOT NULL, b: TIMESTAMP_NTZ>, m MAP<STRING, DEC(10,2)>"
-    )
+    schema = from_ddl("id BIGINT NOT NULL, s STRUCT<a: INT NOT NULL, b: TIMESTAMP_NTZ>, m MAP<STRING, DEC(10,2)>")
     inner = t.StructType().add("a", t.IntegerType(), False).add("b", t.TimestampNTZType())
     spark = (
         t.StructType()

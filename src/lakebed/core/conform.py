@@ -36,7 +36,7 @@ def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
     Traceback (most recent call last):
     lakebed.core.errors.DataError: table shop.orders: the rows do not fit:
       - column nam: not in the table (did you mean 'name'?); drop it, or add it to the table first
-      - column id: 1 value with null, and the column is NOT NULL (in row 1)
+      - column id: 1 null in a NOT NULL column (in row 1)
     """
     target = to_arrow(schema)
     if batch.schema.equals(target) and not _needs_rebuilding(batch, schema):

@@ -229,8 +229,5 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_bytes(kind: pa.DataType) -> bool:
     return bool(
-        pat.is_binary(kind)
-        or pat.is_large_binary(kind)
-        or pat.is_binary_view(kind)
-        or pat.is_fixed_size_binary(kind)
+        pat.is_binary(kind) or pat.is_large_binary(kind) or pat.is_binary_view(kind) or pat.is_fixed_size_binary(kind)
     )

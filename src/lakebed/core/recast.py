@@ -29,6 +29,8 @@ RowOf: TypeAlias = Callable[[int], int]
 # Arrow's strings and lists have 32-bit offsets.
 OFFSET_LIMIT = 2**31 - 1
 
+NULLS = "null"
+
 
 class TooLongError(Exception):
     """An array has more bytes or elements than 32-bit offsets can count; half of it may fit."""
@@ -58,9 +60,10 @@ class Findings:
     def problems(self) -> Iterator[str]:
         """The findings as messages."""
         for (path, what), (count, row) in self.found.items():
-            values = "value" if count == 1 else "values"
+            plural = "" if count == 1 else "s"
             where = f"in row {row}" if count == 1 else f"first in row {row}"
-            yield f"column {format_path(path)}: {count} {values} with {what} ({where})"
+            text = f"null{plural} in a NOT NULL column" if what == NULLS else f"value{plural} with {what}"
+            yield f"column {format_path(path)}: {count} {text} ({where})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +92,7 @@ class Recast:
             array = attempt.member(chunk, column, (column.name,), first.__add__)
         except TooLongError:
             if len(chunk) == 1:
-                raise DataError(
-                    f"column {format_path([column.name])}: row {first} alone has more than 2 GiB"
-                ) from None
+                raise DataError(f"column {format_path([column.name])}: row {first} alone has more than 2 GiB") from None
             half = len(chunk) // 2
             left = self._fitting(chunk.slice(0, half), column, first)
             return left + self._fitting(chunk.slice(half), column, first + half)
@@ -100,8 +101,9 @@ class Recast:
 
     def member(self, array: pa.Array, column: Field, path: Path, row_of: RowOf) -> pa.Array:
         """One column or struct member rebuilt; its nulls are findings if it may have none."""
+        array = _decoded(array)
         if not self.stored and not column.nullable and array.null_count:
-            self.findings.add(path, "null, and the column is NOT NULL", array.is_null(), row_of)
+            self.findings.add(path, NULLS, array.is_null(), row_of)
         return self.array(array, column.type, path, row_of)
 
     def array(self, array: pa.Array, kind: Type, path: Path, row_of: RowOf) -> pa.Array:
@@ -109,12 +111,9 @@ class Recast:
         target = type_to_arrow(kind)
         if pat.is_null(array.type):
             return pa.nulls(len(array), target)
-        same = array.type.equals(target) and (
-            not self.stored or target.equals(type_to_arrow(kind, physical=True))
-        )
+        same = array.type.equals(target) and (not self.stored or target.equals(type_to_arrow(kind, physical=True)))
         if same and not has_hidden_nulls(array, kind):
             return array
-        array = _decoded(array)
         if isinstance(kind, Struct):
             return self._struct(array, kind, target, path, row_of)
         if isinstance(kind, Array):
@@ -141,9 +140,7 @@ class Recast:
                 f"column {format_path(path)}: {array.type} values cannot become {type_ddl(kind)}: {error}"
             ) from error
 
-    def _struct(
-        self, array: pa.Array, kind: Struct, target: pa.DataType, path: Path, row_of: RowOf
-    ) -> pa.Array:
+    def _struct(self, array: pa.Array, kind: Struct, target: pa.DataType, path: Path, row_of: RowOf) -> pa.Array:
         if not pat.is_struct(array.type):
             raise self._mismatch(array, kind, path)
         children = []
@@ -164,10 +161,10 @@ class Recast:
         if not parent.null_count:
             return self.member(parent.field(source), column, path, row_of)
         # What lies below a null struct is not there: it is neither checked nor converted.
-        child = pc.struct_field(parent, [source])
+        child = _decoded(pc.struct_field(parent, [source]))
         if not self.stored and not column.nullable and child.null_count > parent.null_count:
             missing = pc.and_(child.is_null(), parent.is_valid())
-            self.findings.add(path, "null, and the column is NOT NULL", missing, row_of)
+            self.findings.add(path, NULLS, missing, row_of)
         return self.array(child, column.type, path, row_of)
 
     def _list(self, array: pa.Array, kind: Array, target: pa.DataType, path: Path, row_of: RowOf) -> pa.Array:
@@ -307,9 +304,7 @@ def _entries(array: pa.Array) -> pa.Array:
         return array
     values = array.values
     kind = pa.list_(values.type)
-    return pa.Array.from_buffers(
-        kind, len(array), array.buffers()[:2], array.null_count, array.offset, [values]
-    )
+    return pa.Array.from_buffers(kind, len(array), array.buffers()[:2], array.null_count, array.offset, [values])
 
 
 def is_entries(kind: pa.DataType) -> bool:
@@ -323,7 +318,7 @@ def is_entries(kind: pa.DataType) -> bool:
 
 
 def _decoded(array: pa.Array) -> pa.Array:
-    """The plain values of dictionaries, run-end encodings and extension types."""
+    """The plain values of dictionaries, run-end encodings and extension types; only these know their nulls."""
     while True:
         if pat.is_dictionary(array.type):
             _check_decoded_size(array)

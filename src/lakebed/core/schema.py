@@ -10,7 +10,7 @@ open log's field metadata (comments, column mapping) and is never mutated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -171,3 +171,27 @@ class Field:
         """The same field with metadata entries set; a value of None removes an entry."""
         merged = {**self.metadata, **entries}
         return replace(self, metadata={k: v for k, v in merged.items() if v is not None})
+
+
+def each_field(struct: Struct, change: Callable[[Field], Field]) -> Struct:
+    """The struct with every field changed, at every level; a field comes before those below it.
+
+    >>> lower = lambda f: replace(f, name=f.name.lower())
+    >>> each_field(Struct((Field("A", Array(LONG)), Field("B", LONG))), lower).names
+    ('a', 'b')
+    """
+    return Struct(tuple(_deep(change(f), change) for f in struct))
+
+
+def _deep(column: Field, change: Callable[[Field], Field]) -> Field:
+    return replace(column, type=_below(column.type, change))
+
+
+def _below(kind: Type, change: Callable[[Field], Field]) -> Type:
+    if isinstance(kind, Struct):
+        return each_field(kind, change)
+    if isinstance(kind, Array):
+        return replace(kind, element=_below(kind.element, change))
+    if isinstance(kind, Map):
+        return replace(kind, key=_below(kind.key, change), value=_below(kind.value, change))
+    return kind

@@ -45,8 +45,7 @@ def reserved_name_problem(name: str) -> str | None:
     folded = name.casefold()
     if folded in RESERVED_NAMES:
         return (
-            f"column {format_path([name])}: the name belongs to Lakebed's metadata columns "
-            "(fix: choose another name)"
+            f"column {format_path([name])}: the name belongs to Lakebed's metadata columns (fix: choose another name)"
         )
     if folded.startswith(RESERVED_PREFIX):
         return (

@@ -156,9 +156,7 @@ class _Parser:
         before = self._text[:offset]
         line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
         near = self._text[max(0, offset - 20) : offset] + "▸" + self._text[offset : offset + 20]
-        raise SchemaError(
-            f"SQL schema, line {line}, column {column} ({near!r}): {what}", expected=expected, fix=fix
-        )
+        raise SchemaError(f"SQL schema, line {line}, column {column} ({near!r}): {what}", expected=expected, fix=fix)
 
     def _source(self, token: Token) -> str:
         return self._text[token.start - 1 : token.end]

@@ -31,9 +31,7 @@ def schema_of(anything: object) -> Struct:
         found = _schema(getattr(anything, "schema", None))
     if found is None:
         kind = type(anything)
-        raise SchemaError(
-            "this is no schema", expected=ACCEPTED, found=f"{kind.__module__}.{kind.__qualname__}"
-        )
+        raise SchemaError("this is no schema", expected=ACCEPTED, found=f"{kind.__module__}.{kind.__qualname__}")
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypeVar
 
 from lakebed.core.errors import CorruptFileError, SchemaError, UnsupportedFeatureError
-from lakebed.core.schema import COMMENT, Array, Field, Map, Struct, Type
+from lakebed.core.schema import COMMENT, Field, Struct, each_field
 from lakebed.core.schema_delta import from_delta, to_delta
 
 _Built_co = TypeVar("_Built_co", covariant=True)
@@ -37,6 +37,11 @@ def from_spark(schema: Any) -> Struct:
     """The schema of a Spark ``StructType``; CHAR and VARCHAR become STRING.
 
     Raises ``SchemaError`` for types that Lakebed does not know (intervals, variants, user-defined types).
+
+    >>> from types import SimpleNamespace
+    >>> json = {"type": "struct", "fields": [{"name": "code", "type": "char(3)", "nullable": True}]}
+    >>> from_spark(SimpleNamespace(jsonValue=lambda: json))["code"].type
+    Primitive(name='string')
     """
     try:
         return comments_only(from_delta(schema.jsonValue()))
@@ -51,9 +56,7 @@ def from_spark(schema: Any) -> Struct:
 
 def is_spark_schema(value: object) -> bool:
     """Whether the value is a Spark ``StructType``, told without importing Spark."""
-    return any(
-        c.__name__ == "StructType" and c.__module__.startswith("pyspark.") for c in type(value).__mro__
-    )
+    return any(c.__name__ == "StructType" and c.__module__.startswith("pyspark.") for c in type(value).__mro__)
 
 
 def comments_only(schema: Struct) -> Struct:
@@ -63,19 +66,9 @@ def comments_only(schema: Struct) -> Struct:
     >>> comments_only(Struct((Field("id", LONG, metadata={"comment": "c", "delta.x": 1}),)))["id"].metadata
     {'comment': 'c'}
     """
-    return Struct(tuple(_field(f) for f in schema))
+    return each_field(schema, _comment_only)
 
 
-def _field(field: Field) -> Field:
+def _comment_only(field: Field) -> Field:
     metadata = {} if field.comment is None else {COMMENT: field.comment}
-    return Field(field.name, _type(field.type), field.nullable, metadata)
-
-
-def _type(kind: Type) -> Type:
-    if isinstance(kind, Struct):
-        return comments_only(kind)
-    if isinstance(kind, Array):
-        return Array(_type(kind.element), kind.contains_null)
-    if isinstance(kind, Map):
-        return Map(_type(kind.key), _type(kind.value), kind.value_contains_null)
-    return kind
+    return Field(field.name, field.type, field.nullable, metadata)
