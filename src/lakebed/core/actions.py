@@ -43,6 +43,7 @@ class Format:
 
     provider: str = "parquet"
     options: Mapping[str, str] = _extra()
+    extra: JsonObject = _extra()
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class DeletionVector:
     size_in_bytes: int
     cardinality: int
     offset: int | None = None
+    extra: JsonObject = _extra()
 
     @property
     def unique_id(self) -> str:
@@ -237,7 +239,9 @@ class CommitInfo:
     @property
     def timestamp(self) -> int | None:
         """Milliseconds of the commit: the in-commit timestamp if there is one."""
-        stamp = self.values.get("inCommitTimestamp", self.values.get("timestamp"))
+        stamp = self.values.get("inCommitTimestamp")
+        if stamp is None:
+            stamp = self.values.get("timestamp")
         return stamp if isinstance(stamp, int) else None
 
 
@@ -262,8 +266,7 @@ Action = (
 )
 
 _KNOWN: Mapping[str, type[Any]] = {
-    kind.KEY: kind
-    for kind in (Protocol, Metadata, AddFile, RemoveFile, AddCDCFile, SetTransaction, DomainMetadata)
+    kind.KEY: kind for kind in (Protocol, Metadata, AddFile, RemoveFile, AddCDCFile, SetTransaction, DomainMetadata)
 }
 _IRREGULAR = {"path_or_inline_dv": "pathOrInlineDv"}
 
@@ -329,8 +332,6 @@ def from_object(kind: type[Any], body: JsonObject) -> Any:
             known[name] = from_object(_NESTED[name], value)
         else:
             known[name] = tuple(value) if name in _TUPLES else value
-    if kind in (Format, DeletionVector):
-        return kind(**known)
     return kind(**known, extra=extra)
 
 

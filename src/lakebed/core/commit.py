@@ -187,13 +187,14 @@ def finalise(
         mark = json.dumps({"rowIdHighWaterMark": next_row_id - 1}, separators=(",", ":"))
         actions.append(DomainMetadata(ROW_TRACKING, mark))
     info = {
-        "inCommitTimestamp": timestamp,
-        "timestamp": timestamp,
         "operation": DELTA_OPERATION[prepared.kind],
         "operationParameters": {},
         "engineInfo": "Lakebed",
-        "txnId": prepared.commit_id,
         **prepared.info,
+        # The time and the id of a commit are not the caller's to say.
+        "inCommitTimestamp": timestamp,
+        "timestamp": timestamp,
+        "txnId": prepared.commit_id,
         "lakebed": {"kind": prepared.kind.value, **prepared.info.get("lakebed", {})},
     }
     ordered = sorted(actions, key=lambda action: _ORDER.get(type(action), len(_ORDER)))
@@ -201,8 +202,7 @@ def finalise(
 
 
 _ORDER: Mapping[type[Any], int] = {
-    kind: rank
-    for rank, kind in enumerate((Protocol, Metadata, DomainMetadata, SetTransaction, RemoveFile, AddFile))
+    kind: rank for rank, kind in enumerate((Protocol, Metadata, DomainMetadata, SetTransaction, RemoveFile, AddFile))
 }
 
 

@@ -7,11 +7,16 @@ None (rebase), ``Recompute`` (match positions or buckets again, keep the data) o
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
+from lakebed.core.lossless import conversion
 from lakebed.core.predicate import may_match_files
+from lakebed.core.schema import DATE, Type
+from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.schema_path import Path, format_path, members
 
 ROW_CHANGES = frozenset({Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.OVERWRITE})
 MAINTENANCE = frozenset({Kind.SETTLE, Kind.COMPACT})
@@ -49,29 +54,37 @@ def _unite(first: Recompute | None, second: Recompute) -> Recompute:
 
 def _check_pair(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
     if claim.kind in BLIND:
-        return _check_blind(mine, claim, winner, current)
+        return _check_blind(mine, claim, winner)
     if claim.kind in MAINTENANCE:
         return _check_maintenance(mine, claim, winner)
     if claim.kind in ROW_CHANGES:
         return _check_row_change(mine, claim, winner, current)
     if claim.kind is Kind.ALTER:
         return _check_alter(mine, claim, winner)
-    return _conflict(mine, claim, winner, "it restored a version and cannot keep a commit that it has not seen")
+    return _conflict(
+        mine, claim, winner, f"a {claim.kind} decides the whole table and cannot keep a commit that it has not seen"
+    )
 
 
-def _check_blind(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
+def _check_blind(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
     """append and upsert: rebase; a schema change only if my files still fit."""
     if winner.metadata is not None:
         problem = misfit(_adds(mine), winner.metadata, mine.made_for)
         if problem:
             return _conflict(mine, claim, winner, problem, fix="read the table's new schema and write again")
+    # An on-write upsert has put vectors on files: one that has left the table would come back with them.
+    lost = _my_keys(mine) & _their_keys(winner)
     touched = _touched_buckets(claim, winner)
-    return Recompute(mine.table_name, winner.version, buckets=touched) if touched else None
+    if lost or touched:
+        return Recompute(mine.table_name, winner.version, files=lost, buckets=touched)
+    return None
 
 
 def _check_maintenance(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
     """settle and compact: leave out the buckets or files that somebody else has replaced."""
     lost = _my_keys(mine) & _their_keys(winner)
+    if winner.metadata is not None and unreadable(winner.metadata, mine.made_for):
+        lost = _my_keys(mine)
     buckets = _touched_buckets(claim, winner) if winner.kind not in BLIND else frozenset()
     if lost or buckets:
         return Recompute(mine.table_name, winner.version, files=lost, buckets=buckets)
@@ -87,7 +100,7 @@ def _check_row_change(mine: PreparedCommit, claim: Claim, winner: Winner, curren
         return Recompute(mine.table_name, winner.version, files=moved) if moved else None
     if _my_keys(mine) & _their_keys(winner):
         return _conflict(mine, claim, winner, "it changed rows of the same files")
-    fresh = _matching(claim, [a for a in winner.adds if a.data_change], current)
+    fresh = _matching(mine, claim, _fresh(winner), current)
     if fresh:
         return _conflict(mine, claim, winner, f"it added {len(fresh)} file(s) with rows that mine may concern")
     return None
@@ -98,7 +111,7 @@ def _check_alter(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
     if winner.metadata is not None or winner.protocol is not None:
         return _conflict(mine, claim, winner, "it changed the schema or the properties too")
     for name in claim.not_null:
-        if any(_may_hold_null(add, name) for add in winner.adds):
+        if any(_may_hold_null(add, (name,)) for add in winner.adds if add.data_change):
             return _conflict(mine, claim, winner, f"it may have added nulls to column {name!r}")
     return None
 
@@ -130,7 +143,17 @@ def _touched_buckets(claim: Claim, winner: Winner) -> frozenset[Bucket]:
     return claim.buckets & winner.buckets
 
 
-def _matching(claim: Claim, adds: Sequence[AddFile], metadata: Metadata) -> Sequence[AddFile]:
+def _fresh(winner: Winner) -> list[AddFile]:
+    """The files that may hold rows which were not in the table before.
+
+    A file that only got another vector has none, or writers of disjoint keys would conflict; unless a
+    restore brought back rows that were dead.
+    """
+    kept = frozenset() if winner.kind is Kind.RESTORE else frozenset(a.path for a in winner.removes)
+    return [a for a in winner.adds if a.data_change and a.path not in kept]
+
+
+def _matching(mine: PreparedCommit, claim: Claim, adds: Sequence[AddFile], current: Metadata) -> Sequence[AddFile]:
     """Those of ``adds`` that may hold a row which the claim's operation should have seen."""
     if claim.reads_all:
         return adds
@@ -138,34 +161,73 @@ def _matching(claim: Claim, adds: Sequence[AddFile], metadata: Metadata) -> Sequ
         return [a for a in adds if partition_key(a.partition_values) in claim.partitions]
     if claim.predicate is None:
         return []
-    return may_match_files(claim.predicate, adds, metadata)
+    if any(isinstance(a, Metadata) for a in mine.actions):
+        return adds  # my own schema change: the predicate's names are not those of their files
+    return may_match_files(claim.predicate, adds, mine.made_for or current)
 
 
 def misfit(adds: Iterable[AddFile], metadata: Metadata, made_for: Metadata | None = None) -> str | None:
     """Why files written for an older schema cannot be read with ``metadata``; None if they can.
 
     Added, dropped, renamed and widened columns are fine: files are matched by physical names. What cannot be
-    is another partitioning, or a column that became non-null while my file holds a null in it.
+    is another partitioning, a type that my values do not have, or a column that became non-null while my
+    file holds a null in it.
     """
     partitioned = {f.physical_name for f in metadata.partition_schema}
-    known = {f.physical_name for f in made_for.schema if not f.nullable} if made_for else set()
-    required = {f.physical_name for f in metadata.schema if not f.nullable} - known
+    retyped = unreadable(metadata, made_for)
+    required = list(_tightened(made_for.schema if made_for else None, metadata.schema))
     for add in adds:
         if set(add.partition_values) != partitioned:
             return "it changed the partitioning of the table"
-        for name in required:
-            if name not in partitioned and _may_hold_null(add, name):
+        if retyped is not None:
+            return f"it gave column {retyped!r} another type than that of my files"
+        for name, place in required:
+            if _may_hold_null(add, place):
                 return f"it made column {name!r} non-null, and a file of mine may hold nulls in it"
     return None
 
 
-def _may_hold_null(add: AddFile, column: str) -> bool:
-    if column in add.partition_values:
-        return add.partition_values[column] is None
+def unreadable(metadata: Metadata, made_for: Metadata | None) -> str | None:
+    """The first column whose values, as ``made_for`` has them, do not all fit the type it has now."""
+    return None if made_for is None else _unreadable(made_for.schema, metadata.schema)
+
+
+def _unreadable(before: Type, after: Type, path: Path = ()) -> str | None:
+    if not members(before) or type(before) is not type(after):
+        return None if before == after or _widens(before, after) else format_path(path)
+    old = {f.physical_name: f.type for f in members(before)}
+    for f in members(after):
+        if f.physical_name in old:
+            found = _unreadable(old[f.physical_name], f.type, (*path, f.name))
+            if found is not None:
+                return found
+    return None
+
+
+def _widens(before: Type, after: Type) -> bool:
+    found = conversion(type_to_arrow(before), after)
+    # A date becomes a timestamp unless it is thousands of centuries away.
+    return found is not None and (found.loses is None or before == DATE)
+
+
+def _tightened(before: Type | None, after: Type, path: Path = (), place: Path = ()) -> Iterator[tuple[str, Path]]:
+    """The name and the physical path of every column that must not be null now, but could be before."""
+    old = {f.physical_name: f for f in members(before)} if before is not None else {}
+    for f in members(after):
+        was = old.get(f.physical_name)
+        name, here = (*path, f.name), (*place, f.physical_name)
+        if not f.nullable and (was is None or was.nullable):
+            yield format_path(name), here
+        if was is not None:
+            yield from _tightened(was.type, f.type, name, here)
+
+
+def _may_hold_null(add: AddFile, place: Path) -> bool:
+    if place[0] in add.partition_values:
+        return add.partition_values[place[0]] in (None, "")
     if add.num_records == 0:
         return False
-    counts = json.loads(add.stats).get("nullCount", {}) if add.stats else {}
-    found = counts.get(column)
-    if isinstance(found, dict):
-        return True
-    return found != 0
+    found: Any = json.loads(add.stats).get("nullCount") if add.stats else None
+    for name in place:
+        found = found.get(name) if isinstance(found, dict) else None
+    return bool(found != 0)

@@ -33,7 +33,7 @@ def to_millis(moment: str | int | datetime | date) -> int:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError as error:
             raise _no_time(moment) from error
-    if isinstance(moment, date) and not isinstance(moment, datetime):
+    if type(moment) is date:
         moment = datetime(moment.year, moment.month, moment.day)
     if not isinstance(moment, datetime):
         raise _no_time(moment)
@@ -56,8 +56,8 @@ def to_duration_ms(length: str | int | timedelta) -> int:
     (604800000, 1000)
     """
     if isinstance(length, timedelta):
-        return length // timedelta(milliseconds=1)
-    if isinstance(length, int) and not isinstance(length, bool):
+        length = length // timedelta(milliseconds=1)
+    if isinstance(length, int) and not isinstance(length, bool) and length >= 0:
         return length
     match = _LENGTH.fullmatch(length) if isinstance(length, str) else None
     if match is None or match[2].lower() not in _UNITS:

@@ -37,9 +37,9 @@ class TableName:
         return cls(check_name(namespace, "namespace"), check_name(parts[-1], "table"))
 
 
-def check_name(text: str, what: str) -> str:
+def check_name(text: object, what: str) -> str:
     """The name itself if it can be one. Raises InputError."""
-    if not isinstance(text, str) or not _PLAIN.fullmatch(text):
+    if not isinstance(text, str) or not _PLAIN.fullmatch(text) or not text.isprintable():
         raise InputError(
             f"{text!r} is no name for a {what}",
             expected="1 to 200 letters, digits, '_' or '-'; no blanks, dots, quotes or slashes",

@@ -28,6 +28,9 @@ SYSTEM_CONFIGURATION: Mapping[str, str] = {
 _MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID, TYPE_WIDENING})
 
 
+_ENGINES = ("delta.", "lakebed.")
+
+
 @dataclass(frozen=True)
 class Property:
     """One table property."""
@@ -103,11 +106,16 @@ def to_configuration(properties: Mapping[str, object]) -> dict[str, str]:
         known = PROPERTIES.get(name) or _BY_KEY.get(name)
         if known is not None:
             configuration[known.key] = _parsed(known, text)
-        elif "." not in name or name in _MANAGED or name.startswith(("delta.", "lakebed.")):
-            raise _unknown(name)
-        else:
+        elif _is_own(name):
             configuration[name] = text
+        else:
+            raise _unknown(name)
     return configuration
+
+
+def _is_own(name: str) -> bool:
+    """Whether the name is the user's to give."""
+    return "." in name and not name.startswith(_ENGINES)
 
 
 def _parsed(known: Property, text: str) -> str:
@@ -122,18 +130,20 @@ def _parsed(known: Property, text: str) -> str:
 def _unknown(name: str) -> OptionError:
     if name in _MANAGED:
         return OptionError(f"table property {name!r} is managed by Lakebed", fix="leave it out")
+    if name.startswith(_ENGINES):
+        return OptionError(
+            f"table property {name!r} is not known", expected="a name that does not begin with delta. or lakebed."
+        )
     near = difflib.get_close_matches(name, PROPERTIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "your own properties need a dot in the name, like 'team.owner'"
-    return OptionError(
-        f"unknown table property {name!r}", expected=f"one of {', '.join(sorted(PROPERTIES))}", fix=hint
-    )
+    return OptionError(f"unknown table property {name!r}", expected=f"one of {', '.join(sorted(PROPERTIES))}", fix=hint)
 
 
 def configuration_key(name: str) -> str:
     """The key of a property in the open log's configuration. Raises OptionError for what is not a user's."""
     if name in PROPERTIES:
         return PROPERTIES[name].key
-    if name in _BY_KEY or ("." in name and name not in _MANAGED):
+    if name in _BY_KEY or _is_own(name):
         return name
     raise _unknown(name)
 

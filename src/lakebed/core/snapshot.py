@@ -77,7 +77,7 @@ class Replay:
                     else:
                         self._domains[action.domain] = action
                 case CommitInfo():
-                    self._timestamp = action.timestamp or self._timestamp
+                    self._timestamp = self._timestamp if action.timestamp is None else action.timestamp
                 case _:
                     pass  # cdc files and later protocols' actions are no part of the state
 
