@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakebed.core.actions import (
     AddFile,
@@ -19,12 +21,12 @@ from lakebed.core.actions import (
     RemoveFile,
     SetTransaction,
 )
-from lakebed.core.errors import FileMissingError
+from lakebed.core.errors import FileMissingError, StorageError
 from lakebed.core.steps import Step, observe
 from lakebed.delta import checkpoint as checkpoint_module
 from lakebed.delta.checkpoint import write_checkpoint
 from lakebed.delta.checkpoint_rows import read_rows
-from lakebed.delta.checkpoint_schema import SCHEMA
+from lakebed.delta.checkpoint_schema import SCHEMA, add_rows
 from lakebed.delta.log import read_log
 
 ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "dt": ["a", "a", "a", "a"]})
@@ -267,3 +269,29 @@ def test_a_vector_struct_full_of_nulls_is_no_vector(tmp_path):
     nulls = pa.array([dict.fromkeys(kind.names)], kind)
     [add] = read_back(tmp_path, path=pa.array(["a"]), deletionVector=nulls)
     assert add.deletion_vector is None
+
+
+def test_a_checkpoint_that_cannot_be_written_says_why(filled):
+    (filled.log / f"{2:020d}.checkpoint.parquet").mkdir()
+    with pytest.raises(StorageError, match=r"0002\.checkpoint\.parquet: cannot write it"):
+        checkpoint(filled)
+    assert not (filled.log / "_last_checkpoint").exists()
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+TEXTS = st.dictionaries(TEXT, st.none() | TEXT, max_size=3)
+NUMBER = st.integers(0, 2**63 - 1)
+VECTOR = st.builds(DeletionVector, TEXT, TEXT, st.integers(0, 2**31 - 1), NUMBER, st.none() | st.just(1))
+ADD = st.builds(
+    AddFile, TEXT, TEXTS, NUMBER, NUMBER, st.just(False), st.none() | TEXT, st.none() | TEXTS,
+    st.none() | VECTOR, st.none() | NUMBER, st.none() | NUMBER, st.none() | TEXT,
+)  # fmt: skip
+
+
+@given(st.lists(ADD, max_size=5))
+@settings(max_examples=40, deadline=None)
+def test_any_file_comes_back_as_it_went_in(adds):
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, SCHEMA, store_schema=False) as writer:
+        writer.write_batch(add_rows(adds))
+    assert list(read_rows(pa.BufferReader(sink.getvalue()), "checkpoint")) == adds

@@ -219,6 +219,11 @@ def test_an_unknown_feature_is_refused_with_the_tables_name(table):
         read_log(table.store)
 
 
+def test_a_feature_for_a_type_that_no_column_has_is_no_obstacle(table):
+    table.start("variantType", "deletionVectors")
+    assert read_log(table.store).schema.names == ("id",)
+
+
 def test_a_file_with_a_new_vector_replaces_the_one_with_the_old(table):
     table.start("deletionVectors")
     first, second = (table.add("a.parquet", dead=[position], where="inline") for position in (1, 2))

@@ -130,6 +130,13 @@ def test_history_gives_every_commit_in_order(root):
         read_actions(store_of(root), 2)
 
 
+def test_a_table_with_vectors_switched_on(root):
+    write_deltalake(root, rows(1, 2, 3), configuration={"delta.enableDeletionVectors": "true"})
+    DeltaTable(root).delete("id = 2")
+    snapshot = assert_same(root)
+    assert "deletionVectors" in snapshot.protocol.reader_features
+
+
 def test_compacted_log_files_change_nothing(root):
     for i in range(4):
         write_deltalake(root, rows(i), mode="append")

@@ -2,10 +2,15 @@ import threading
 
 import pytest
 
+from lakebed.core.actions import AddFile, Metadata, Protocol, to_lines
 from lakebed.core.errors import CorruptFileError, MetastoreError
 from lakebed.core.location import Location
+from lakebed.core.options import Options
 from lakebed.core.steps import Step, observe
-from lakebed.delta.publish import BATCH, publish
+from lakebed.delta import publish as publish_module
+from lakebed.delta.checkpoint import write_checkpoint
+from lakebed.delta.log import read_log
+from lakebed.delta.publish import publish
 from lakebed.storage.store import open_store
 
 
@@ -23,9 +28,21 @@ class Commits:
         self.marked = max(self.marked, version)
 
 
-@pytest.fixture
-def store(tmp_path):
-    return open_store(Location.parse(tmp_path))
+BATCH = 4
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(publish_module, "BATCH", BATCH)
+
+
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.s3)])
+def store(request, tmp_path):
+    if request.param == "local":
+        return open_store(Location.parse(tmp_path))
+    server = request.getfixturevalue("s3")
+    location = Location.parse(f"s3://{server.new_bucket()}/warehouse/table")
+    return open_store(location, Options.parse(server.options()))
 
 
 def published(store):
@@ -76,7 +93,7 @@ def test_a_death_at_any_step_is_repaired_by_the_next_publisher(store, step, nth)
 
 
 def test_several_publishers_at_once_write_each_commit_once(store):
-    commits = Commits(40)
+    commits = Commits(12)
     failures = []
 
     def run():
@@ -118,6 +135,18 @@ def test_a_gap_is_refused_before_anything_is_written(store):
     with pytest.raises(MetastoreError, match="found 0, 1, 3"):
         publish(store, commits)
     assert published(store) == {}
+
+
+def test_what_was_published_and_checkpointed_reads_back(store):
+    commits = Commits(3)
+    first = [Protocol(1, 2), Metadata("t", '{"type":"struct","fields":[]}')]
+    commits.bodies[0] = to_lines(first)
+    commits.bodies[1] = to_lines([AddFile("a.parquet", {}, 10, 0, False)])
+    publish(store, commits)
+    before = read_log(store)
+    write_checkpoint(store, 2, protocol=first[0], metadata=first[1], adds=before.files.values())
+    store.delete_many(as_files(commits))
+    assert read_log(store).files == before.files
 
 
 def test_a_source_that_does_not_move_on_is_an_error_and_no_endless_loop(store):

@@ -54,6 +54,15 @@ def write_checkpoint(
     ``adds`` (the live files) and ``removes`` (the tombstones that have not expired) are taken in batches, so
     memory does not grow with the table. The checkpoint appears whole or not at all. Raises FileMissingError
     if the commit itself is not in the log yet.
+
+    >>> from lakebed.core.location import Location
+    >>> from lakebed.storage.store import open_store
+    >>> store = open_store(Location.parse(tempfile.mkdtemp()))
+    >>> store.put(commit_path(7), b'{"commitInfo":{}}')
+    >>> table = Metadata("t", '{"type":"struct","fields":[]}')
+    >>> write_checkpoint(store, 7, protocol=Protocol(1, 2), metadata=table)
+    >>> json.loads(store.read(LAST_CHECKPOINT))["version"]
+    7
     """
     if not store.exists(commit_path(version)):
         raise FileMissingError(
@@ -66,12 +75,12 @@ def write_checkpoint(
     batches = itertools.chain(
         (small_rows(small),), map(add_rows, _chunks(adds, counts)), map(remove_rows, _chunks(removes))
     )
-    with tempfile.TemporaryFile(prefix="lakebed-checkpoint-") as file:
-        with translated("write", store.uri(checkpoint_path(version))):
-            counts.actions = _write_parquet(file, batches)
+    target = checkpoint_path(version)
+    with translated("write", store.uri(target)), tempfile.TemporaryFile(prefix="lakebed-checkpoint-") as file:
+        counts.actions = _write_parquet(file, batches)
         size = file.tell()
-        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as whole:
-            store.put(checkpoint_path(version), memoryview(whole))
+        # Not closed by hand: after a failed put, the error's frames still hold the view.
+        store.put(target, memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
     reach(Step.CHECKPOINT_WRITTEN)
     store.put(LAST_CHECKPOINT, _pointer(version, counts, size))
     reach(Step.CHECKPOINT_POINTED)

@@ -34,6 +34,9 @@ SUPPORTED_READER_FEATURES = frozenset(
     }
 )
 
+_VARIANT_FEATURES = frozenset({"variantType", "variantType-preview", "variantShredding", "variantShredding-preview"})
+"""They only add a type. deltalake lists one for every table with vectors, whether a column has it or not."""
+
 _BY_PROPERTY: Mapping[str, str] = {
     "delta.enableDeletionVectors": DELETION_VECTORS,
     "delta.enableTypeWidening": TYPE_WIDENING,
@@ -128,10 +131,12 @@ def check_readable(protocol: Protocol, metadata: Metadata | None = None, *, tabl
             expected="readerFeatures, since that version names its features",
             found="none",
         )
-    unknown = sorted(reader_features(protocol) - SUPPORTED_READER_FEATURES)
+    unknown = reader_features(protocol) - SUPPORTED_READER_FEATURES
+    if unknown & _VARIANT_FEATURES and metadata is not None and _types_known(metadata):
+        unknown -= _VARIANT_FEATURES
     if unknown:
         raise UnsupportedFeatureError(
-            f"{table} needs reader features that this Lakebed does not know: {', '.join(unknown)}",
+            f"{table} needs reader features that this Lakebed does not know: {', '.join(sorted(unknown))}",
             expected=f"only {', '.join(sorted(SUPPORTED_READER_FEATURES))}",
             fix=fix,
         )
@@ -139,6 +144,14 @@ def check_readable(protocol: Protocol, metadata: Metadata | None = None, *, tabl
         raise UnsupportedFeatureError(
             f"{table} has data files in an unknown format", expected="parquet", found=metadata.format.provider
         )
+
+
+def _types_known(metadata: Metadata) -> bool:
+    try:
+        _ = metadata.schema
+    except UnsupportedFeatureError:
+        return False
+    return True
 
 
 def upgrade(protocol: Protocol, needed: Protocol) -> Protocol:

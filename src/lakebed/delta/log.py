@@ -1,4 +1,8 @@
-"""Reading the open log of any Delta table: a version's snapshot, one commit, or the whole history."""
+"""Reading the open log of any Delta table: a version's snapshot, one commit, or the whole history.
+
+The directory's listing says which checkpoints and commits there are. ``_last_checkpoint``, a hint that may be
+stale or torn, is not read: what it can tell the listing tells too.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,17 @@ def read_log(store: Store, version: int | None = None) -> Snapshot:
 
     A checkpoint that cannot be read is passed over as long as the commits that it sums up are still there.
     Raises NotFoundError, FileMissingError, CorruptFileError or UnsupportedFeatureError.
+
+    >>> import tempfile
+    >>> from lakebed.core.actions import AddFile, Metadata, Protocol, to_lines
+    >>> from lakebed.core.location import Location
+    >>> from lakebed.storage.store import open_store
+    >>> store = open_store(Location.parse(tempfile.mkdtemp()))
+    >>> first = [Protocol(1, 2), Metadata("t", '{"type":"struct","fields":[]}')]
+    >>> store.put(commit_path(0), to_lines(first).encode())
+    >>> store.put(commit_path(1), to_lines([AddFile("a.parquet", {}, 10, 0, True)]).encode())
+    >>> len(read_log(store).files), len(read_log(store, 0).files)
+    (1, 0)
     """
     found = list_log(store)
     failure: CorruptFileError | FileMissingError | None = None
@@ -101,8 +116,9 @@ def _timestamp(store: Store, version: int, found: LogListing) -> int | None:
     """When the commit was made: what its first line says, else when its file was written."""
     if version not in found.commits:
         return None
-    first = store.read(commit_path(version)).partition(b"\n")[0]
-    info = from_line(first.decode("utf-8-sig"))
+    path = commit_path(version)
+    first = store.read(path).partition(b"\n")[0]
+    [info] = parse_commit(first, f"{store.location}/{path}")
     stamp = info.timestamp if isinstance(info, CommitInfo) else None
     return found.commits[version] if stamp is None else stamp
 

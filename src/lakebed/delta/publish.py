@@ -31,6 +31,19 @@ def publish(store: Store, source: PublicationSource, upto: int | None = None) ->
     Several publishers may run at once, and any of them may die at any step: a commit's bytes are fixed, so
     the one that comes second finds its own bytes and goes on. Raises CorruptFileError, and publishes
     nothing further, if it finds other bytes.
+
+    >>> import tempfile
+    >>> from lakebed.core.location import Location
+    >>> from lakebed.storage.store import open_store
+    >>> class Commits:
+    ...     marked = -1
+    ...     def unpublished(self, limit):
+    ...         return [(v, "{}\\n") for v in range(3) if v > self.marked]
+    ...     def mark_published(self, version):
+    ...         self.marked = version
+    >>> store = open_store(Location.parse(tempfile.mkdtemp()))
+    >>> publish(store, Commits())
+    2
     """
     last = -1
     while True:

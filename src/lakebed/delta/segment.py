@@ -29,8 +29,8 @@ class LogListing:
     """The versions of all commit files, with the time (ms) at which the file was written if it is known."""
     checkpoints: tuple[CheckpointFiles, ...] = ()
     """All whole checkpoints, the newest first."""
-    missing_parts: tuple[str, ...] = ()
-    """Parts that multi-part checkpoints lack; such a checkpoint is passed over."""
+    missing_parts: tuple[tuple[int, str], ...] = ()
+    """Version and path of what multi-part checkpoints lack; such a checkpoint is passed over."""
 
     @property
     def latest(self) -> int | None:
@@ -75,11 +75,11 @@ def listing(names: Iterable[tuple[str, int | None]]) -> LogListing:
         group = known.parts if known.parts is not None else name
         groups[known.version, known.kind, group][known.part or 1] = f"{LOG}/{name}"
     whole: list[CheckpointFiles] = []
-    missing: list[str] = []
+    missing: list[tuple[int, str]] = []
     for (version, kind, group), files in groups.items():
         parts = range(1, group + 1) if isinstance(group, int) else files.keys()
         absent = [part for part in parts if part not in files]
-        missing += [part_path(version, part, len(parts)) for part in absent]
+        missing += [(version, part_path(version, part, len(parts))) for part in absent]
         if not absent:
             whole.append(CheckpointFiles(version, kind, tuple(files[part] for part in sorted(files))))
     whole.sort(key=lambda c: (-c.version, _PREFERENCE.index(c.kind), c.paths))
@@ -134,9 +134,10 @@ def _unbuildable(
             expected=f"every commit from {ways[0].commits.start} to {target}",
             fix=f"restore the file, or read version {missing - 1} or earlier",
         )
-    if found.missing_parts:
+    absent = [path for version, path in found.missing_parts if version <= target]
+    if absent:
         return FileMissingError(
-            f"{table}: version {target} cannot be rebuilt, since {found.missing_parts[0]} is missing",
+            f"{table}: version {target} cannot be rebuilt, since {absent[0]} is missing",
             expected="every part of the checkpoint",
             fix="restore the file",
         )
