@@ -15,9 +15,7 @@ from lakebed.core.location import Location
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=12)
 PLAIN_NAMES = NAMES.filter(lambda name: name not in (".", ".."))
-ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.text(
-    "./\\:%#?a~\0 ", max_size=12
-)
+ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.text("./\\:%#?a~\0 ", max_size=12)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +123,7 @@ def test_a_child_cannot_leave_the_directory(relative: str) -> None:
 
 def test_ordinary_children() -> None:
     lake = Location.parse("s3://bucket/lake")
-    assert (
-        lake / "ts=2026-11-15 10:00:00/a%20b#.parquet"
-    ).path == "/lake/ts=2026-11-15 10:00:00/a%20b#.parquet"
+    assert (lake / "ts=2026-11-15 10:00:00/a%20b#.parquet").path == "/lake/ts=2026-11-15 10:00:00/a%20b#.parquet"
     assert (lake / "..a").name == "..a"
     assert Location.parse("s3://bucket").child("x").uri == "s3://bucket/x"
     assert (lake / "x").parent == lake

@@ -18,9 +18,7 @@ def test_the_table_and_the_dataclass_agree() -> None:
     assert [(o.field, o.default) for o in OPTIONS] == [(f.name, f.default) for f in fields(Options)]
 
 
-@pytest.mark.parametrize(
-    "name", ["s3.endpoint", "s3_endpoint", "s3-endpoint", "S3.Endpoint", "fs.s3a.endpoint"]
-)
+@pytest.mark.parametrize("name", ["s3.endpoint", "s3_endpoint", "s3-endpoint", "S3.Endpoint", "fs.s3a.endpoint"])
 def test_one_option_has_many_spellings(name: str) -> None:
     assert Options.parse({name: "http://127.0.0.1:9000"}).s3_endpoint == "http://127.0.0.1:9000"
 
@@ -80,9 +78,7 @@ def test_sizes(text: Any, size: int) -> None:
         ("s3.endpoint", 5, "text"),
     ],
 )
-def test_a_wrong_value_is_refused_with_what_was_expected_and_found(
-    name: str, value: Any, expected: str
-) -> None:
+def test_a_wrong_value_is_refused_with_what_was_expected_and_found(name: str, value: Any, expected: str) -> None:
     with pytest.raises(OptionError) as caught:
         Options.parse({name: value})
     assert expected in str(caught.value)
@@ -115,9 +111,7 @@ def test_none_leaves_an_option_alone() -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    parsed = Options.parse(
-        {"s3.secret_key": "hunter2", "s3.access_key": "AKIA42", "s3.session_token": "tok3n"}
-    )
+    parsed = Options.parse({"s3.secret_key": "hunter2", "s3.access_key": "AKIA42", "s3.session_token": "tok3n"})
     shown = f"{parsed!r} {parsed} {parsed.s3_secret_key} {parsed.s3_secret_key!r} {[parsed.s3_access_key]}"
     for secret in ("hunter2", "AKIA42", "tok3n"):
         assert secret not in shown

@@ -175,9 +175,7 @@ def _authority(text: str, scheme: str, authority: str, default_fs: str | None) -
         )
     if scheme == "file":
         if authority not in ("", "localhost"):
-            raise InputError(
-                f"{text}: a file URI has no host", found=authority, fix=f"write file:///{authority}/…"
-            )
+            raise InputError(f"{text}: a file URI has no host", found=authority, fix=f"write file:///{authority}/…")
         return ""
     if scheme == "s3":
         if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._\-]*", authority) is None:
@@ -195,9 +193,7 @@ def _decoded(text: str, path: str) -> str:
         if char in path:
             raise InputError(f"{text}: '{char}' in a URI must be escaped", fix=f"write %{ord(char):02X}")
     if _BAD_ESCAPE.search(path):
-        raise InputError(
-            f"{text}: '%' in a URI starts an escape like %20", fix="write %25 for a percent sign"
-        )
+        raise InputError(f"{text}: '%' in a URI starts an escape like %20", fix="write %25 for a percent sign")
     try:
         decoded = unquote_to_bytes(path).decode("utf-8")
     except UnicodeDecodeError as cause:

@@ -90,9 +90,7 @@ def normalise(name: str) -> str:
 
 
 _BY_SPELLING: Mapping[str, Option] = {
-    normalise(spelling): option
-    for option in OPTIONS
-    for spelling in (option.name, *option.also, *option.deprecated)
+    normalise(spelling): option for option in OPTIONS for spelling in (option.name, *option.also, *option.deprecated)
 }
 _DEPRECATED = {normalise(spelling): o for o in OPTIONS for spelling in o.deprecated}
 
@@ -192,9 +190,7 @@ def parse_value(option: Option, value: Any, name: str | None = None) -> Any:
     try:
         parsed = _PARSERS[option.type](value)
     except (ValueError, TypeError) as cause:
-        raise _wrong(option, value, name, _EXPECTED[option.type]) from (
-            None if option.type == "secret" else cause
-        )
+        raise _wrong(option, value, name, _EXPECTED[option.type]) from (None if option.type == "secret" else cause)
     if option.type in ("integer", "size") and parsed < option.minimum:
         raise _wrong(option, value, name, f"{_EXPECTED[option.type]} of at least {option.minimum}")
     if option.choices:
