@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lakebed.core import recast
 from lakebed.core.conform import adapt, check_schema, conform, widen_array
 from lakebed.core.errors import CorruptFileError, DataError
-from lakebed.core.schema import LONG, MAPPING_ID, MAPPING_NAME, STRING, Field, Struct
+from lakebed.core.schema import LONG, MAPPING_ID, MAPPING_NAME, STRING, Array, Field, Map, Struct, Type
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.schema_ddl import from_ddl
 
@@ -526,3 +528,84 @@ def test_a_round_trip_through_a_data_file() -> None:
     read = pq.read_table(file)
     assert read.schema.field("col-1").metadata[b"PARQUET:field_id"] == b"1"
     assert adapt(read, schema).equals(rows)
+
+
+# --- against a model: rows as plain Python values ---
+
+LEAF_VALUES: dict[str, st.SearchStrategy[Any]] = {"INT": st.integers(-5, 5), "STRING": st.text("ab", max_size=2)}
+
+
+@st.composite
+def kinds(draw: st.DrawFn, depth: int = 3) -> str:
+    """A type in SQL, with NOT NULL here and there."""
+    required = st.sampled_from(["", " NOT NULL"])
+    shape = draw(st.sampled_from(["INT", "STRING", "ARRAY", "MAP", "STRUCT"] if depth else ["INT", "STRING"]))
+    if shape == "ARRAY":
+        return f"ARRAY<{draw(kinds(depth - 1))}{draw(required)}>"
+    if shape == "MAP":
+        return f"MAP<STRING, {draw(kinds(depth - 1))}{draw(required)}>"
+    if shape == "STRUCT":
+        names = ["x", "y"][: draw(st.integers(1, 2))]
+        return f"STRUCT<{', '.join(f'{n}: {draw(kinds(depth - 1))}{draw(required)}' for n in names)}>"
+    return shape
+
+
+def values_of(kind: Type) -> st.SearchStrategy[Any]:
+    """Values of the type, with nulls anywhere, required or not."""
+    if isinstance(kind, Struct):
+        some: st.SearchStrategy[Any] = st.fixed_dictionaries({f.name: values_of(f.type) for f in kind})
+    elif isinstance(kind, Array):
+        some = st.lists(values_of(kind.element), max_size=2)
+    elif isinstance(kind, Map):
+        some = st.dictionaries(LEAF_VALUES["STRING"], values_of(kind.value), max_size=2).map(
+            lambda entries: list(entries.items())
+        )
+    else:
+        some = LEAF_VALUES["STRING" if kind == STRING else "INT"]
+    return st.one_of(st.none(), some, some, some)
+
+
+def forbidden_nulls(value: Any, kind: Type, nullable: bool) -> int:
+    if value is None:
+        return 0 if nullable else 1
+    if isinstance(kind, Struct):
+        return sum(forbidden_nulls(value[f.name], f.type, f.nullable) for f in kind)
+    if isinstance(kind, Array):
+        return sum(forbidden_nulls(v, kind.element, kind.contains_null) for v in value)
+    if isinstance(kind, Map):
+        return sum(forbidden_nulls(v, kind.value, kind.value_contains_null) for _, v in value)
+    return 0
+
+
+def loose(kind: Type) -> pa.DataType:
+    """An Arrow type for the same values that allows nulls everywhere and has other layouts."""
+    if isinstance(kind, Struct):
+        return pa.struct([(f.name, loose(f.type)) for f in reversed(kind.fields)])
+    if isinstance(kind, Array):
+        return pa.large_list(loose(kind.element))
+    if isinstance(kind, Map):
+        return pa.map_(pa.string(), loose(kind.value))
+    return pa.large_string() if kind == STRING else pa.int16()
+
+
+@given(st.data())
+def test_the_same_nulls_are_found_as_in_plain_python(data: st.DataObject) -> None:
+    schema = from_ddl(f"c {data.draw(kinds())}{data.draw(st.sampled_from(['', ' NOT NULL']))}")
+    column = schema["c"]
+    values = data.draw(st.lists(values_of(column.type), max_size=5))
+    kind = data.draw(st.sampled_from([loose(column.type), to_arrow(schema).field("c").type]))
+    cut = data.draw(st.integers(0, len(values)))
+    rows = pa.table({"c": pa.array(values, kind)}).slice(cut)
+    visible = values[cut:]
+    nulls = sum(forbidden_nulls(v, column.type, column.nullable) for v in visible)
+    if nulls:
+        with pytest.raises(DataError) as caught:
+            conform(rows, schema, table_name="t")
+        assert sum(int(p.split(": ")[1].split()[0]) for p in caught.value.problems) == nulls
+        return
+    done = conform(rows, schema, table_name="t")
+    done.validate(full=True)
+    assert done.schema.equals(to_arrow(schema))
+    assert done["c"].to_pylist() == visible
+    assert written(done) == [{"c": v} for v in visible]
+    assert adapt(rows, schema).equals(done)
