@@ -262,6 +262,7 @@ def test_temporary_files_can_be_told() -> None:
         (OSError("AWS Error INVALID_ACCESS_KEY_ID during ListObjectsV2"), AccessError),
         (OSError("AWS Error NO_SUCH_KEY during GetObject"), FileMissingError),
         (OSError("AWS Error NO_SUCH_BUCKET during PutObject"), StorageError),
+        (OSError("AWS Error UNKNOWN (HTTP status 301) during HeadObject operation"), StorageError),
         (OSError(errno.EIO, "x"), StorageError),
     ],
 )

@@ -78,6 +78,8 @@ def storage_error(action: str, name: str, cause: Exception) -> StorageError:
         return NoSpaceError(f"{what}, the disk or the quota is full", fix="free space and try again")
     if code == "NO_SUCH_BUCKET":
         return StorageError(f"{what}, the bucket does not exist", fix="create it or correct the location")
+    if status == "301":
+        return StorageError(f"{what}, the bucket is in another region", fix="set the option s3.region")
     if code == "NETWORK_CONNECTION":
         return StorageError(
             f"{what}, the S3 endpoint cannot be reached",

@@ -166,7 +166,10 @@ class Store:
                 yield FileInfo(info.path[len(root) :].lstrip("/"), info.size, _milliseconds(info))
 
     def delete(self, rel: str, *, missing_ok: bool = True) -> None:
-        """Delete a file. With ``missing_ok=False`` a missing one raises ``FileMissingError``."""
+        """Delete a file. With ``missing_ok=False`` a missing one raises ``FileMissingError``.
+
+        On S3, Arrow leaves an empty object that marks the directory; listings pass over it.
+        """
         try:
             with translated("delete", self.uri(rel)):
                 if self.location.is_local:
