@@ -149,9 +149,8 @@ def run(warehouse: Path) -> None:
     begun = time.perf_counter()
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda w: [clicks.append([{"writer": w, "n": n}]) for n in range(10)], range(8)))
-    console.print(
-        f"  {clicks.version} versions, {clicks.count()} rows, {clicks.version / (time.perf_counter() - begun):.0f} commits/s"
-    )
+    rate = clicks.version / (time.perf_counter() - begun)
+    console.print(f"  {clicks.version} versions, {clicks.count()} rows, {rate:.0f} commits/s")
 
     chapter(
         8,

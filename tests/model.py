@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -45,7 +46,7 @@ def _widened(value: Any, kind: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Something hashable that compares as SQL values do."""
-    if isinstance(value, float) and value != value:
+    if isinstance(value, float) and math.isnan(value):
         return "NaN"
     if isinstance(value, list):
         return tuple(_plain(v) for v in value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -215,7 +215,7 @@ class History(RuleBasedStateMachine):
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def machine(request: pytest.FixtureRequest) -> Iterator[type[History]]:
+def machine(request: pytest.FixtureRequest) -> type[History]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
     if request.param == "postgres":
         url = request.getfixturevalue("postgres")
@@ -223,7 +223,7 @@ def machine(request: pytest.FixtureRequest) -> Iterator[type[History]]:
     class OnMetastore(History):
         metastore_url = staticmethod(url)
 
-    yield OnMetastore
+    return OnMetastore
 
 
 def test_histories(machine: type[History]) -> None:

@@ -111,7 +111,7 @@ class Table(Writable[Commit]):
         state = self._state(self._resolve(version, timestamp, tag))
         return TableView(self.name, StoredPoint(self._handle, state), self._store, self._options)
 
-    def _resolve(self, version: int | None, timestamp: Moment | None, tag: str | None) -> int:
+    def _resolve(self, version: Any, timestamp: Moment | None, tag: str | None) -> int:
         given = [v for v in (version, timestamp, tag) if v is not None]
         if len(given) != 1:
             raise InputError("say which version", expected="one of version=, timestamp=, tag=", found=f"{len(given)}")

@@ -122,10 +122,11 @@ class Readable(ABC):
         (1, 1)
         """
         try:
-            import pandas  # noqa: F401
+            import pandas
         except ImportError as error:
             raise LakebedError("pandas is not installed", fix="pip install 'pandas<3'") from error
-        return self.to_arrow(columns, where).to_pandas()
+        frame: pandas.DataFrame = self.to_arrow(columns, where).to_pandas()
+        return frame
 
     def count(self, where: Any = None) -> int:
         """How many rows qualify; without a predicate no data file is opened.

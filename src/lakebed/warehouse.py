@@ -10,11 +10,12 @@ from typing import Any
 
 from lakebed.config import Config
 from lakebed.core.actions import Metadata, now_ms
+from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.commit import Claim, Kind, PreparedCommit
 from lakebed.core.errors import AlreadyExistsError, InputError
 from lakebed.core.location import Location
 from lakebed.core.names import TableName, check_name
-from lakebed.core.properties import SYSTEM_CONFIGURATION, to_configuration
+from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, to_configuration
 from lakebed.core.schema_check import validate_schema
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_of import schema_of
@@ -133,6 +134,9 @@ class Warehouse:
         partitions = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
         validate_schema(columns, partitions)
         configuration = {**to_configuration(properties or {}), **SYSTEM_CONFIGURATION}
+        if needs_mapping(columns):
+            columns, last = map_new_fields(columns, 0)
+            configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}
         metadata = Metadata(
             id=str(uuid.uuid4()),
             name=str(table_name),
@@ -151,7 +155,7 @@ class Warehouse:
             commit_id=str(uuid.uuid4()),
             read_version=-1,
             claims=(Claim(Kind.CREATE),),
-            actions=(table_protocol(columns, configuration), metadata),
+            actions=(table_protocol(columns, configuration, partitions), metadata),
             info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
         )
         self._metastore.create_table(table_name.namespace, table_name.name, place.uri, first)
@@ -256,7 +260,7 @@ class Warehouse:
 
     def _take_in(self, name: TableName | None, place: Location) -> Table:
         store = open_store(place, self._options)
-        found = import_log(self._metastore, store, place, name)
+        found = import_log(self._metastore, store, name)
         return Table(self._handle_of(found.table_id, found.name, store))
 
     def transaction(self) -> Transaction:

@@ -153,7 +153,7 @@ class Writable(Readable, Generic[Result]):
         return self._change(run, repeatable=False)
 
 
-def _once(draft: Draft, txn: Txn | None) -> None:
+def _once(draft: Draft, txn: Any) -> None:
     if txn is None:
         return
     app_id, version = txn if isinstance(txn, tuple) and len(txn) == 2 else ("", -1)
@@ -166,7 +166,7 @@ def _names(drop: Iterable[str]) -> list[str]:
     return [drop] if isinstance(drop, str) else list(drop)
 
 
-def _move(path: str, place: str) -> MoveColumn:
+def _move(path: str, place: Any) -> MoveColumn:
     words = place.split(maxsplit=1) if isinstance(place, str) else []
     if words == ["first"]:
         return MoveColumn(path, first=True)

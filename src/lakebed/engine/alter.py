@@ -73,7 +73,7 @@ def set_comment(draft: Draft, comment: str | None) -> None:
 
 
 def _finish(draft: Draft, claim: Claim, what: str, value: object) -> None:
-    needed = table_protocol(draft.metadata.schema, draft.metadata.configuration)
+    needed = table_protocol(draft.metadata.schema, draft.metadata.configuration, draft.metadata.partition_columns)
     draft.protocol = upgrade(draft.protocol, needed)
     draft.claims.append(claim)
     draft.parameters[what] = json.dumps(value, ensure_ascii=False, default=str)

@@ -14,6 +14,7 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.snapshot import Snapshot
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.plan import FILES_SCHEMA, plan
+from lakebed.engine.plan import describe as describe_set
 from lakebed.metastore import TableState
 
 
@@ -57,7 +58,7 @@ class StoredPoint(ReadPoint):
     def describe(self, predicate: Node | None) -> pa.Table:
         """Columnar all the way: no object per file."""
         metastore, table_id = self.handle.metastore, self.handle.table_id
-        return plan(metastore, table_id, self.version, self.metadata, predicate).describe()
+        return describe_set(plan(metastore, table_id, self.version, self.metadata, predicate, whole=False))
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,13 @@ def follow(handle: Handle) -> None:
 
 
 def checkpoint(handle: Handle) -> int:
-    """Write a checkpoint of the newest published version; returns that version."""
-    full = handle.metastore.full_state(handle.table_id, tombstones_after=now_ms() - TOMBSTONE_MS)
+    """Write a checkpoint of the newest version, publishing it first if need be; returns that version."""
     publish(handle.store, _Source(handle))
+    version = handle.metastore.published(handle.table_id)
+    full = handle.metastore.full_state(handle.table_id, version, tombstones_after=now_ms() - TOMBSTONE_MS)
     write_checkpoint(
         handle.store,
-        full.version,
+        version,
         protocol=full.protocol,
         metadata=full.metadata,
         transactions=full.transactions,
@@ -73,4 +74,4 @@ def checkpoint(handle: Handle) -> int:
         adds=full.adds(),
         removes=full.removes,
     )
-    return full.version
+    return version

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.column_mapping import enable_mapping
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import FileMissingError
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
+from lakebed.core.schema_delta import to_delta
 from lakebed.delta.features import upgrade
+from lakebed.delta.foreign import place
 from lakebed.engine.draft import Draft
 from lakebed.engine.plan import plan
-from lakebed.engine.scan import place
 from lakebed.metastore import TableState
 
 
@@ -24,7 +28,7 @@ def restore(draft: Draft, target: TableState) -> None:
     old = plan(handle.metastore, handle.table_id, target.version, target.metadata, None).adds()
     wanted = {add.key: add for add in old}
     present = {add.key: add for add in draft.live()}
-    missing = [a for key, a in wanted.items() if key not in present and not _there(draft, a.file_path)]
+    missing = [a for key, a in wanted.items() if key not in present and not _there(draft, a)]
     if missing:
         raise FileMissingError(
             f"table {handle.name}: version {target.version} cannot be restored",
@@ -43,15 +47,20 @@ def restore(draft: Draft, target: TableState) -> None:
     draft.parameters["version"] = target.version
 
 
-def _there(draft: Draft, path: str) -> bool:
-    at = place(draft.handle.store, path)
+def _there(draft: Draft, add: AddFile) -> bool:
+    at = place(draft.handle.store, add)
     return at.store.exists(at.path)
 
 
-def _metadata(draft: Draft, target: TableState):  # type: ignore[no-untyped-def]
+def _metadata(draft: Draft, target: TableState) -> Metadata:
     """The old metadata, except for what may only grow: column ids, and the mapping itself."""
     now, then = draft.metadata.configuration, dict(target.metadata.configuration)
+    schema_string = target.metadata.schema_string
     if COLUMN_MAPPING_MODE in now:
-        then[COLUMN_MAPPING_MODE] = now[COLUMN_MAPPING_MODE]
-        then[MAX_COLUMN_ID] = now[MAX_COLUMN_ID]
-    return replace(target.metadata, configuration=then, name=draft.metadata.name)
+        last = int(now[MAX_COLUMN_ID])
+        if COLUMN_MAPPING_MODE not in then:
+            # The mapping came later: the old columns are mapped to the names that their files have.
+            mapped, last = enable_mapping(target.metadata.schema, last)
+            schema_string = json.dumps(to_delta(mapped), separators=(",", ":"), ensure_ascii=False)
+        then |= {COLUMN_MAPPING_MODE: now[COLUMN_MAPPING_MODE], MAX_COLUMN_ID: str(last)}
+    return replace(target.metadata, schema_string=schema_string, configuration=then, name=draft.metadata.name)

@@ -19,7 +19,7 @@ from lakebed.core.predicate import columns as columns_of
 from lakebed.core.properties import COLUMN_MAPPING_MODE
 from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_arrow import to_arrow
-from lakebed.delta.foreign import FilePlace, place, to_physical_names
+from lakebed.delta.foreign import place, to_physical_names
 from lakebed.engine.prefetch import prefetch
 from lakebed.storage.deletion_vector import keep_mask, read_vector
 from lakebed.storage.parquet_reader import read_batches, read_table
@@ -144,6 +144,3 @@ def _keep(order: ScanOrder, rows: pa.Table, dead: BitMap64 | None, start: int) -
     if order.predicate is not None and rows.num_rows:
         rows = rows.filter(evaluate(order.predicate, rows))
     return rows.select(list(order.columns))
-
-
-__all__ = ["FilePlace", "ScanOrder", "dead_rows", "positions", "read_all", "scan"]

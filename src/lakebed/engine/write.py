@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -16,11 +15,10 @@ from lakebed.core.options import Options
 from lakebed.core.partition import encode_value, partition_path
 from lakebed.core.properties import value_of
 from lakebed.core.steps import Step, reach
+from lakebed.delta.paths import encode
 from lakebed.engine.partitioning import PartitionRow, split
 from lakebed.storage.parquet_writer import ParquetFileWriter, WrittenFile
 from lakebed.storage.store import Store
-
-SAFE_IN_PATH = "/!$&'()*+,;=:@-._~"
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ class TableWriter:
     def _action(self, written: WrittenFile, values: PartitionRow) -> AddFile:
         names = [f.physical_name for f in self._partition]
         return AddFile(
-            path=quote(written.path, safe=SAFE_IN_PATH),
+            path=encode(written.path),
             partition_values=dict(zip(names, self._encoded(values), strict=True)),
             size=written.size,
             modification_time=written.mtime_ms,

@@ -1,0 +1,85 @@
+"""Taking in a table from its open log alone: registering a foreign one, recovering one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakebed.core.actions import Action, CommitInfo, now_ms
+from lakebed.core.errors import InputError
+from lakebed.core.names import TableName
+from lakebed.core.snapshot import Snapshot
+from lakebed.delta.log import list_log, read_actions, read_log
+from lakebed.delta.segment import LogListing
+from lakebed.metastore import LoggedVersion, Metastore
+from lakebed.storage.store import Store
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A table that the metastore knows now."""
+
+    table_id: str
+    name: TableName
+
+
+def import_log(metastore: Metastore, store: Store, name: TableName | None) -> Imported:
+    """Load the whole history that the log still has; ``name`` is by default the one that the log gives.
+
+    Raises NotFoundError, CorruptFileError or UnsupportedFeatureError of the log, AlreadyExistsError if the
+    metastore knows the place or the name already.
+    """
+    newest = read_log(store)
+    chosen = name or _logged_name(newest, store)
+    listing = list_log(store)
+    first = _first_version(listing, newest.version)
+    metastore.import_table(
+        chosen.namespace, chosen.name, store.location.uri, newest.metadata.id, _versions(store, listing, first, newest)
+    )
+    return Imported(newest.metadata.id, chosen)
+
+
+def _logged_name(snapshot: Snapshot, store: Store) -> TableName:
+    if not snapshot.metadata.name:
+        raise InputError(f"the log of {store.location} does not name its table", fix="pass name='namespace.table'")
+    return TableName.parse(snapshot.metadata.name)
+
+
+def _first_version(listing: LogListing, newest: int) -> int:
+    """The oldest version from which the log goes on without a gap: 0, or the oldest such checkpoint."""
+    start = newest
+    while start - 1 in listing.commits:
+        start -= 1
+    if start == 0:
+        return 0
+    usable = [c.version for c in listing.checkpoints if start - 1 <= c.version <= newest]
+    return min(usable)
+
+
+def _versions(store: Store, listing: LogListing, first: int, newest: Snapshot) -> Iterator[LoggedVersion]:
+    previous = -1
+    for version in range(first, newest.version + 1):
+        if version == first and first > 0:
+            actions = _whole(read_log(store, first))
+        else:
+            actions = read_actions(store, version)
+        stamp = _stamp(actions) or listing.commits.get(version) or now_ms()
+        previous = max(stamp, previous + 1)
+        yield LoggedVersion(version, previous, actions)
+
+
+def _stamp(actions: tuple[Action, ...]) -> int | None:
+    return next((a.timestamp for a in actions if isinstance(a, CommitInfo) and a.timestamp is not None), None)
+
+
+def _whole(snapshot: Snapshot) -> tuple[Action, ...]:
+    """A snapshot as the actions of one commit."""
+    info = () if snapshot.timestamp is None else (CommitInfo({"timestamp": snapshot.timestamp}),)
+    return (
+        *info,
+        snapshot.protocol,
+        snapshot.metadata,
+        *snapshot.domains.values(),
+        *snapshot.transactions.values(),
+        *snapshot.files.values(),
+    )
