@@ -1,0 +1,240 @@
+"""The commit: one SQL transaction over all its tables, which either all move on or all stay."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from functools import partial
+
+from sqlalchemy import Connection, bindparam, select
+from sqlalchemy.exc import IntegrityError
+
+from lakebed.core.actions import Protocol, SetTransaction, now_ms, to_lines
+from lakebed.core.commit import (
+    CommitOutcome,
+    Committed,
+    Conflict,
+    Kind,
+    Landed,
+    PreparedCommit,
+    Recompute,
+    finalise,
+)
+from lakebed.core.conflict import BLIND, check
+from lakebed.core.errors import CommitError, InputError, NotFoundError
+from lakebed.core.steps import Step, reach
+from lakebed.metastore import schema
+from lakebed.metastore.changes import load_winners
+from lakebed.metastore.landing import AlreadyLiveError, Landing, NotLiveError, of_kind, store
+from lakebed.metastore.lookup import is_one_of
+from lakebed.metastore.part import Head, Part, SchemaCache, head_of
+from lakebed.metastore.states import version_of
+
+_RACES = 20
+_VERSIONS = schema.versions.c
+_APPLIED = schema.transactions.c
+
+
+class _RefusedError(Exception):
+    """Carries a verdict out of the transaction, which is thereby rolled back."""
+
+    def __init__(self, outcome: Conflict | Recompute | Landed) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+class Commits(Part):
+    """The part of the metastore that decides which commits land."""
+
+    def commit(self, prepared: Sequence[PreparedCommit]) -> CommitOutcome:
+        """Let all of ``prepared`` land together, each as the next version of its table, or none of them.
+
+        Raises NotFoundError for a table that has been dropped, CommitUnknownError if the connection was lost
+        for good while committing, and MetastoreError if the database cannot be used; only after
+        CommitUnknownError may anything have landed.
+        """
+        _check_tables(prepared)
+        what = ", ".join(f"{p.commit_id} of table {p.table_name}" for p in prepared)
+        attempt = partial(self._attempt, prepared=prepared, careful=False)
+        for race in range(_RACES):
+            try:
+                landed = self._database.write(
+                    attempt, landed=lambda connection: _find(connection, prepared), what=f"commit {what}"
+                )
+            except _RefusedError as refused:
+                return refused.outcome
+            except IntegrityError:
+                # The primary key gave the version to somebody else, or a file is there already: look closely now.
+                attempt = partial(self._attempt, prepared=prepared, careful=True)
+                time.sleep(random.uniform(0, min(0.5, 0.005 * 2**race)))
+                continue
+            reach(Step.COMMIT_DONE)
+            return landed
+        raise CommitError(
+            f"commit {what} lost {_RACES} races for its version", fix="nothing was changed; try again later"
+        )
+
+    def _attempt(self, connection: Connection, prepared: Sequence[PreparedCommit], *, careful: bool) -> Landed:
+        heads = lock_heads(connection, [p.table_id for p in prepared])
+        for mine in prepared:
+            if mine.table_id not in heads:
+                raise NotFoundError(
+                    f"table {mine.table_name} is gone", fix="it was dropped meanwhile; nothing was changed"
+                )
+        reach(Step.COMMIT_BEGUN)
+        if careful and (earlier := _landed(connection, heads, prepared)) is not None:
+            raise _RefusedError(earlier)
+        _refuse_repeated(connection, heads, prepared)
+        for mine in prepared:
+            _refuse_conflicting(connection, self._schemas, heads[mine.table_id], mine)
+        done = tuple(land(connection, self._schemas, heads[mine.table_id], mine, careful=careful) for mine in prepared)
+        reach(Step.COMMIT_INSERTED)
+        return Landed(done)
+
+
+def _check_tables(prepared: Sequence[PreparedCommit]) -> None:
+    if not prepared:
+        raise InputError("a commit needs at least one table")
+    ids = [p.table_id for p in prepared]
+    if len(set(ids)) != len(ids):
+        raise InputError("a commit has one share per table", found=", ".join(p.table_name for p in prepared))
+
+
+def lock_heads(connection: Connection, table_ids: Sequence[str]) -> dict[str, Head]:
+    """The rows of these tables, locked one after the other in the order of their ids, so that no two commits
+    wait for each other. SQLite's write transaction holds them anyway."""
+    query = (
+        select(schema.tables)
+        .where(is_one_of(connection, schema.tables.c.id, sorted(table_ids)))
+        .order_by(schema.tables.c.id)
+        .with_for_update()
+    )
+    heads = (head_of(row) for row in connection.execute(query).mappings())
+    return {head.table_id: head for head in heads}
+
+
+def _find(connection: Connection, prepared: Sequence[PreparedCommit]) -> Landed | None:
+    """Whether the commit has landed. The locks wait for a COMMIT that is still under way to end."""
+    return _landed(connection, lock_heads(connection, [p.table_id for p in prepared]), prepared)
+
+
+def _landed(connection: Connection, heads: dict[str, Head], prepared: Sequence[PreparedCommit]) -> Landed | None:
+    found = [_committed(connection, heads.get(mine.table_id), mine) for mine in prepared]
+    if not any(found):
+        return None
+    # A table that was dropped since cannot tell its version any more, but it landed with the others.
+    return Landed(
+        tuple(
+            done or Committed(mine.table_id, mine.read_version + 1, 0, mine.commit_id)
+            for done, mine in zip(found, prepared, strict=True)
+        )
+    )
+
+
+def _committed(connection: Connection, head: Head | None, mine: PreparedCommit) -> Committed | None:
+    version = None if head is None else version_of(connection, head.num, mine.commit_id)
+    if head is None or version is None:
+        return None
+    return Committed(mine.table_id, version, _timestamp(connection, head, version), mine.commit_id)
+
+
+def _timestamp(connection: Connection, head: Head, version: int) -> int:
+    query = select(_VERSIONS.timestamp).where(_VERSIONS.table_num == head.num, _VERSIONS.version == version)
+    return int(connection.execute(query).scalar_one())
+
+
+_REACHED = (
+    select(_APPLIED.committed_version, _VERSIONS.timestamp, _VERSIONS.commit_id)
+    .join(
+        schema.versions,
+        (_VERSIONS.table_num == _APPLIED.table_num) & (_VERSIONS.version == _APPLIED.committed_version),
+    )
+    .where(
+        _APPLIED.table_num == bindparam("num"),
+        _APPLIED.app_id == bindparam("app_id"),
+        _APPLIED.app_version >= bindparam("app_version"),
+    )
+    .order_by(_APPLIED.committed_version)
+    .limit(1)
+)
+
+
+def _refuse_repeated(connection: Connection, heads: dict[str, Head], prepared: Sequence[PreparedCommit]) -> None:
+    """An application's transaction that has been reached before adds nothing, to no table of the commit."""
+    reached: dict[str, Committed] = {}
+    for mine in prepared:
+        for txn in of_kind(mine.actions, SetTransaction):
+            where = {"num": heads[mine.table_id].num, "app_id": txn.app_id, "app_version": txn.version}
+            row = connection.execute(_REACHED, where).first()
+            if row is not None:
+                reached[mine.table_id] = Committed(mine.table_id, *row, repeated=True)
+    if reached:
+        raise _RefusedError(Landed(tuple(reached.get(p.table_id) or _unmoved(heads[p.table_id], p) for p in prepared)))
+
+
+def _unmoved(head: Head, mine: PreparedCommit) -> Committed:
+    """A table of a repeated commit that keeps no transaction of its own: it simply stays where it is."""
+    return Committed(mine.table_id, head.version, head.timestamp, mine.commit_id, repeated=True)
+
+
+def _refuse_conflicting(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit) -> None:
+    if head.version == mine.read_version:
+        return
+    if head.version < mine.read_version:
+        raise _RefusedError(
+            _conflict(connection, head, mine, f"version {mine.read_version}, which mine was made from, is gone")
+        )
+    # append and upsert do not care for the files of others, so a hot table's writers need not load them.
+    with_files = any(claim.kind not in BLIND for claim in mine.claims)
+    winners = load_winners(connection, head.num, mine.read_version, head.version, with_files=with_files)
+    current, _ = schemas.get(connection, head.num, head.schema_version)
+    verdict = check(mine, winners, current)
+    if verdict is not None:
+        raise _RefusedError(verdict)
+
+
+def land(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit, *, careful: bool) -> Committed:
+    """Store one table's share as the version after ``head``, whose row is locked."""
+    final = finalise(
+        mine,
+        version=head.version + 1,
+        timestamp=max(now_ms(), head.timestamp + 1),
+        next_row_id=head.next_row_id,
+        row_tracking=_tracks_rows(connection, schemas, head, mine),
+    )
+    landing = Landing(
+        final=final,
+        commit_id=mine.commit_id,
+        kind=mine.kind,
+        buckets=frozenset().union(*(claim.buckets for claim in mine.claims)),
+        body=to_lines(final.actions),
+    )
+    try:
+        store(connection, schemas, head, landing, careful=careful)
+    except NotLiveError as error:
+        reason = f"file {error.path}, which mine replaces or removes, is not part of the table any more"
+        raise _RefusedError(_conflict(connection, head, mine, reason)) from error
+    except AlreadyLiveError as error:
+        reason = f"file {error.path}, which mine adds, is part of the table already"
+        raise _RefusedError(_conflict(connection, head, mine, reason)) from error
+    return Committed(mine.table_id, final.version, final.timestamp, mine.commit_id)
+
+
+def _tracks_rows(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit) -> bool:
+    protocols: list[Protocol] = of_kind(mine.actions, Protocol)
+    protocol = protocols[-1] if protocols else schemas.get(connection, head.num, head.schema_version)[1]
+    return "rowTracking" in (protocol.writer_features or ())
+
+
+def _conflict(connection: Connection, head: Head, mine: PreparedCommit, reason: str) -> Conflict:
+    query = select(_VERSIONS.kind).where(_VERSIONS.table_num == head.num, _VERSIONS.version == head.version)
+    theirs = connection.execute(query).scalar() or Kind.CREATE
+    return Conflict(
+        table_name=mine.table_name,
+        mine=mine.kind,
+        version=head.version,
+        theirs=Kind(theirs),
+        reason=reason,
+        fix=f"run the {mine.kind} again; it will then see version {head.version}",
+    )

@@ -1,0 +1,228 @@
+"""One database: connections, transactions, bounded retries, and the outcome of a commit that was cut off."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+
+from lakebed.core.errors import CommitUnknownError, MetastoreError
+from lakebed.metastore.address import Address
+from lakebed.metastore.failures import is_lost, is_transient, translate
+
+T = TypeVar("T")
+Work = Callable[[Connection], T]
+
+ATTEMPTS = 16
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.5
+_BUSY_MS = 10_000
+# A dead writer whose connection the server still holds must not block a table for ever.
+_IDLE_MS = 60_000
+_POSTGRES_ARGUMENTS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+class _CommitLostError(Exception):
+    """The answer to COMMIT never came."""
+
+    def __init__(self, error: DBAPIError) -> None:
+        self.error = error
+
+
+class Database:
+    """Runs work in transactions. Safe to share between threads, and to carry over a fork.
+
+    ``patience`` is for how many seconds a commit that was cut off tries to learn its outcome.
+    """
+
+    def __init__(self, address: Address, patience: float) -> None:
+        self.address = address
+        self.is_sqlite = address.is_sqlite
+        self._patience = patience
+        self._opening = threading.Lock()
+        self._open()
+
+    def __repr__(self) -> str:
+        return f"Database({self.address})"
+
+    def _open(self) -> None:
+        self._pid = os.getpid()
+        self._engine = _sqlite_engine(self.address) if self.is_sqlite else _postgres_engine(self.address)
+        # Readers see one state over all their statements; with SQLite every transaction does.
+        self._reader = (
+            self._engine if self.is_sqlite else self._engine.execution_options(isolation_level="REPEATABLE READ")
+        )
+        # SQLite has one writer; threads queue here instead of polling its lock.
+        self._writing: contextlib.AbstractContextManager[Any] = (
+            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+        )
+
+    def _after_fork(self) -> None:
+        """Leave the parent's connections alone, open though they are: closing them would end its sessions."""
+        if self._pid == os.getpid():
+            return
+        self._opening = threading.Lock()
+        _inherited.append(self._engine)
+        self._open()
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._pid == os.getpid():
+            self._engine.dispose()
+
+    def probe(self) -> None:
+        """Connect once. Raises MetastoreError if the database cannot be reached."""
+        try:
+            with self._engine.connect():
+                pass
+        except SQLAlchemyError as error:
+            raise translate(error, str(self.address)) from error
+
+    def read(self, work: Work[T]) -> T:
+        """The result of ``work`` in one consistent read."""
+        self._after_fork()
+        failure: DBAPIError | None = None
+        for pause in _pauses():
+            try:
+                with self._reader.connect() as connection, connection.begin():
+                    return work(connection)
+            except DBAPIError as error:
+                if not (is_lost(error) or is_transient(error)):
+                    raise translate(error, str(self.address)) from error
+                failure = error
+            except SQLAlchemyError as error:
+                raise translate(error, str(self.address)) from error
+            time.sleep(pause)
+        raise self._gave_up(failure)
+
+    def write(self, work: Work[T], *, landed: Work[T | None] | None = None, what: str = "") -> T:
+        """The result of ``work``, committed. ``work`` may run several times, each in a fresh transaction.
+
+        When the answer to COMMIT is lost, ``landed`` is asked on a new connection: what it returns is the
+        result, None means that nothing happened and ``work`` is run again. Raises CommitUnknownError, naming
+        ``what``, when the database stays away. An IntegrityError is left to the caller, who knows the rule.
+        """
+        self._after_fork()
+        failure: DBAPIError | None = None
+        for pause in _pauses():
+            try:
+                return self._write_once(work)
+            except _CommitLostError as lost:
+                failure = lost.error
+                found = self._outcome(landed, what, lost.error)
+                if found is not None:
+                    return found
+            except IntegrityError:
+                raise
+            except DBAPIError as error:
+                if not (is_lost(error) or is_transient(error)):
+                    raise translate(error, str(self.address)) from error
+                failure = error
+            except SQLAlchemyError as error:
+                raise translate(error, str(self.address)) from error
+            time.sleep(pause)
+        raise self._gave_up(failure)
+
+    def _write_once(self, work: Work[T]) -> T:
+        with self._writing, self._engine.connect() as connection:
+            connection.execution_options(lakebed_write=True)
+            transaction = connection.begin()
+            result = work(connection)
+            try:
+                transaction.commit()
+            except DBAPIError as error:
+                if is_transient(error) or isinstance(error, IntegrityError):
+                    raise
+                raise _CommitLostError(error) from error
+            return result
+
+    def _outcome(self, landed: Work[T | None] | None, what: str, lost: DBAPIError) -> T | None:
+        if landed is None:
+            raise MetastoreError(
+                f"metastore {self.address}: the connection was lost while committing",
+                fix="look whether the change is there, and make it again if not",
+            ) from lost
+        deadline = time.monotonic() + self._patience
+        for pause in _pauses(attempts=None):
+            try:
+                return self._write_once(landed)
+            except (DBAPIError, _CommitLostError) as error:
+                cause = error.error if isinstance(error, _CommitLostError) else error
+                if not (is_lost(cause) or is_transient(cause)):
+                    raise translate(cause, str(self.address)) from error
+                if time.monotonic() + pause > deadline:
+                    break
+            time.sleep(pause)
+        raise CommitUnknownError(
+            f"metastore {self.address}: the connection was lost while committing {what}, and did not come back"
+            f" within {self._patience:g} s; it may have landed, so no file of it may be deleted",
+            fix="look for this commit id in the table's history when the server is back",
+        ) from lost
+
+    def _gave_up(self, failure: DBAPIError | None) -> Exception:
+        assert failure is not None
+        error = translate(failure, str(self.address))
+        error.__cause__ = failure
+        return error
+
+
+_inherited: list[Engine] = []
+
+
+def _pauses(attempts: int | None = ATTEMPTS) -> Iterator[float]:
+    """Jittered, doubling pauses: one after each attempt; without end if ``attempts`` is None."""
+    longest = _FIRST_PAUSE
+    done = 0
+    while attempts is None or done < attempts:
+        yield random.uniform(longest / 2, longest)
+        longest = min(longest * 2, _LONGEST_PAUSE)
+        done += 1
+
+
+def _sqlite_engine(address: Address) -> Engine:
+    engine = create_engine(
+        address.url, hide_parameters=True, pool_size=8, max_overflow=56, connect_args={"timeout": _BUSY_MS / 1000}
+    )
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        # Transactions are begun below: the driver would begin them too late, and never IMMEDIATE.
+        connection.isolation_level = None
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("lakebed_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def _postgres_engine(address: Address) -> Engine:
+    arguments = {key: value for key, value in _POSTGRES_ARGUMENTS.items() if key not in address.url.query}
+    engine = create_engine(address.url, hide_parameters=True, pool_size=8, max_overflow=56, connect_args=arguments)
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _record: Any) -> None:
+        connection.execute(
+            "SELECT set_config('lock_timeout', %s, false),"
+            " set_config('idle_in_transaction_session_timeout', %s, false)",
+            (str(_BUSY_MS), str(_IDLE_MS)),
+        )
+        connection.commit()
+
+    return engine

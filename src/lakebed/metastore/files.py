@@ -1,0 +1,181 @@
+"""The files of a snapshot, as columns: a million of them are a few Arrow arrays, not a million objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Column, Connection, Select, Table, select, union_all
+from sqlalchemy.sql.expression import CompoundSelect
+
+from lakebed.core.actions import AddFile, DeletionVector
+from lakebed.core.errors import InputError
+from lakebed.metastore import schema
+from lakebed.metastore.bulk import arrow_type, fetch_arrow
+from lakebed.metastore.changes import Partitions, load_partitions
+from lakebed.metastore.part import Head, Part, find_head, known_version
+from lakebed.metastore.rows import OWN
+
+_FEW_PARTITIONS = 500
+_ADDS_AT_ONCE = 4096
+_PLANNING = ("id", "path", "partition_id", "size", "num_records", "base_row_id", "default_row_commit_version")
+_DETAILS = ("modification_time", "data_change", "added_version", "tags", "extra")
+_PLACE = ("storage_type", "path_or_inline_dv", "start", "size_in_bytes", "cardinality")
+_VECTOR = ("file_id", *_PLACE, "data_change", *OWN)
+
+
+@dataclass(frozen=True)
+class FileSet:
+    """The files of one version, or of some of its partitions.
+
+    ``data`` has a row per file: id, path (URI-encoded), partition_id, size, num_records, base_row_id,
+    default_row_commit_version; dv_storage_type, dv_path_or_inline_dv, dv_start, dv_size_in_bytes,
+    dv_cardinality, null without a vector; stats if asked for; and, unless only planning was asked for,
+    modification_time, data_change, added_version, tags and extra (JSON texts).
+    """
+
+    table_id: str
+    version: int
+    data: pa.Table = field(hash=False)
+    partitions: Partitions = field(hash=False)
+    """Partition values, by physical column name, of every ``partition_id`` in ``data``."""
+
+    def __len__(self) -> int:
+        return int(self.data.num_rows)
+
+    def filter(self, mask: Any) -> FileSet:
+        """The files for which ``mask`` (a boolean Arrow array) is true."""
+        return FileSet(self.table_id, self.version, self.data.filter(mask), self.partitions)
+
+    def adds(self) -> Iterator[AddFile]:
+        """The files as the actions that were committed. Raises InputError if details were left out."""
+        missing = [name for name in _DETAILS if name not in self.data.column_names]
+        if missing:
+            raise InputError("this file set was loaded for planning only", fix="load it with details=True")
+        for batch in self.data.to_batches(max_chunksize=_ADDS_AT_ONCE):
+            columns = batch.to_pydict()
+            names = list(columns)
+            for values in zip(*columns.values(), strict=True):
+                yield self._add(dict(zip(names, values, strict=True)))
+
+    def _add(self, row: Mapping[str, Any]) -> AddFile:
+        extra = json.loads(row["extra"]) if row["extra"] else {}
+        return AddFile(
+            path=row["path"],
+            partition_values=self.partitions[row["partition_id"]],
+            size=row["size"],
+            modification_time=row["modification_time"],
+            data_change=row["data_change"],
+            stats=row.get("stats"),
+            tags=None if row["tags"] is None else json.loads(row["tags"]),
+            deletion_vector=_vector(row),
+            base_row_id=row["base_row_id"],
+            default_row_commit_version=row["default_row_commit_version"],
+            clustering_provider=extra.pop("clusteringProvider", None),
+            extra=extra,
+        )
+
+
+def _vector(row: Mapping[str, Any]) -> DeletionVector | None:
+    if row["dv_storage_type"] is None:
+        return None
+    return DeletionVector(
+        row["dv_storage_type"],
+        row["dv_path_or_inline_dv"],
+        row["dv_size_in_bytes"],
+        row["dv_cardinality"],
+        row["dv_start"],
+    )
+
+
+class Files(Part):
+    """The part of the metastore that lists files."""
+
+    def files(
+        self,
+        table_id: str,
+        version: int | None = None,
+        *,
+        partitions: Collection[int] | None = None,
+        stats: bool = True,
+        details: bool = True,
+    ) -> FileSet:
+        """The files of a version (the newest by default), of all or some partitions.
+
+        ``stats=False`` and ``details=False`` leave out what planning by partition does not need, which is
+        most of the time and memory. Raises NotFoundError for the table and the version.
+        """
+
+        def work(connection: Connection) -> FileSet:
+            head = find_head(connection, table_id)
+            at = known_version(connection, head, version)
+            return load_files(connection, head, at, partitions, stats=stats, details=details)
+
+        return self._database.read(work)
+
+    def partitions(self, table_id: str) -> Partitions:
+        """The values of every partition that the table ever had, by number."""
+
+        def work(connection: Connection) -> Partitions:
+            return load_partitions(connection, find_head(connection, table_id).num, None)
+
+        return self._database.read(work)
+
+
+def load_files(
+    connection: Connection,
+    head: Head,
+    version: int,
+    partitions: Collection[int] | None = None,
+    *,
+    stats: bool = True,
+    details: bool = True,
+) -> FileSet:
+    """The files of a version, with their vectors."""
+    names = [*_PLANNING, *(_DETAILS if details else ()), *(("stats",) if stats else ())]
+    columns = [schema.files.c[name] for name in names]
+    some = None if partitions is None else sorted(set(partitions))
+    query = _at_version(schema.files, columns, head, version, some)
+    data = fetch_arrow(connection, query, _arrow_schema(columns))
+    if some is not None and len(some) > _FEW_PARTITIONS:
+        data = data.filter(pc.is_in(data["partition_id"], pa.array(some, pa.int64())))
+    data = _with_vectors(data, _vectors(connection, head, version))
+    return FileSet(head.table_id, version, data, load_partitions(connection, head.num, some))
+
+
+def _at_version(
+    table: Table, columns: list[Column[Any]], head: Head, version: int, partitions: list[int] | None = None
+) -> CompoundSelect[Any]:
+    """The rows of a table that are part of a version: live ones, and those that were removed later."""
+    shared = [table.c.table_num == head.num, table.c.added_version <= version]
+    if partitions is not None and len(partitions) <= _FEW_PARTITIONS:
+        shared.append(table.c.partition_id.in_(partitions))
+    live: Select[Any] = select(*columns).where(*shared, table.c.removed_version.is_(None))
+    later: Select[Any] = select(*columns).where(*shared, table.c.removed_version > version)
+    return union_all(live, later)
+
+
+def _arrow_schema(columns: list[Column[Any]]) -> pa.Schema:
+    return pa.schema([(column.name, arrow_type(column)) for column in columns])
+
+
+def _vectors(connection: Connection, head: Head, version: int) -> pa.Table:
+    columns = [schema.vectors.c[name] for name in _VECTOR]
+    return fetch_arrow(connection, _at_version(schema.vectors, columns, head, version), _arrow_schema(columns))
+
+
+def _with_vectors(data: pa.Table, vectors: pa.Table) -> pa.Table:
+    """Each file with its vector; what the vector changed of its file replaces the file's own."""
+    mine = vectors.take(pc.index_in(data["id"], vectors["file_id"].combine_chunks()))
+    if vectors.num_rows:
+        for name in (*OWN, "data_change"):
+            if name in data.column_names:
+                place = data.column_names.index(name)
+                data = data.set_column(place, name, pc.coalesce(mine[name], data[name]))
+    for name in _PLACE:
+        data = data.append_column(f"dv_{name}", mine[name])
+    return data

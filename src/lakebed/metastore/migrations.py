@@ -1,0 +1,90 @@
+"""The metastore's own schema: created, brought up to date, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, insert, inspect, select, text, update
+
+from lakebed.core.actions import now_ms
+from lakebed.core.errors import MetastoreError, MetastoreVersionError
+from lakebed.core.names import DEFAULT_NAMESPACE
+from lakebed.metastore import schema
+from lakebed.metastore.connection import Database
+
+Migration = tuple[str, Callable[[Connection], None]]
+
+# Any fixed number: processes that open the same new database wait for each other on it.
+_OPENING = 0x4C414B45
+
+
+def _create_tables(connection: Connection) -> None:
+    record = (schema.meta, schema.migrations)
+    schema.metadata.create_all(
+        connection, checkfirst=False, tables=[t for t in schema.metadata.sorted_tables if t not in record]
+    )
+    row = {"name": DEFAULT_NAMESPACE, "properties": "{}", "created": now_ms()}
+    connection.execute(insert(schema.namespaces), row)
+
+
+MIGRATIONS: Sequence[Migration] = (("0001-tables", _create_tables),)
+"""In order. One that has been released never changes: a change of the schema is a further one."""
+
+
+def prepare(database: Database, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+    """Create the schema, or run the migrations that are missing, each in one transaction.
+
+    Raises MetastoreVersionError for a schema that this Lakebed does not know, and MetastoreError if there is
+    none and ``create`` is False.
+    """
+    if not database.read(_exists):
+        if not create:
+            raise MetastoreError(
+                f"there is no metastore at {database.address}", fix="check the URL, or create the warehouse first"
+            )
+        database.write(_create_record)
+    place = str(database.address)
+    while database.read(lambda connection: _pending(connection, migrations, place)):
+        database.write(lambda connection: _advance(connection, migrations, place))
+
+
+def _exists(connection: Connection) -> bool:
+    return inspect(connection).has_table(schema.meta.name)
+
+
+def _lock(connection: Connection) -> None:
+    """Let one process at a time change the schema; SQLite's write transaction is that lock already."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _OPENING})
+
+
+def _create_record(connection: Connection) -> None:
+    _lock(connection)
+    if not _exists(connection):
+        schema.metadata.create_all(connection, checkfirst=False, tables=[schema.meta, schema.migrations])
+        connection.execute(insert(schema.meta), {"schema_version": 0})
+
+
+def _pending(connection: Connection, migrations: Sequence[Migration], place: str) -> Sequence[Migration]:
+    """The migrations that have not run yet. Raises MetastoreVersionError."""
+    version = connection.execute(select(schema.meta.c.schema_version)).scalar_one()
+    done = set(connection.execute(select(schema.migrations.c.name)).scalars())
+    known = [name for name, _ in migrations]
+    if version != len(done) or done != set(known[: len(done)]):
+        unknown = ", ".join(sorted(done.difference(known)))
+        raise MetastoreVersionError(
+            f"metastore {place} has a schema that this Lakebed does not know",
+            expected=f"schema version {len(known)} or older",
+            found=f"schema version {version}" + (f" with {unknown}" if unknown else ""),
+            fix="use the Lakebed that made it, or a newer one",
+        )
+    return migrations[len(done) :]
+
+
+def _advance(connection: Connection, migrations: Sequence[Migration], place: str) -> None:
+    """Run the first pending migration, unless another process has done it meanwhile."""
+    _lock(connection)
+    for name, change in _pending(connection, migrations, place)[:1]:
+        change(connection)
+        connection.execute(insert(schema.migrations), {"name": name, "applied_at": now_ms()})
+        connection.execute(update(schema.meta).values(schema_version=schema.meta.c.schema_version + 1))

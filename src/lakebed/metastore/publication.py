@@ -1,0 +1,68 @@
+"""Which versions the open log does not have yet, and the text of their files.
+
+A version's row holds the text of its log file until the file is there. The published version is where that
+text ends: no counter of its own that could disagree, and no lock that commits would have to wait for.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, bindparam, select, update
+
+from lakebed.core.errors import NotFoundError
+from lakebed.metastore import schema
+from lakebed.metastore.part import Head, Part, find_head
+
+_VERSIONS = schema.versions.c
+_OF_TABLE = _VERSIONS.table_num == bindparam("num")
+# From the newest version backwards: only the unpublished end of the history is read.
+_PUBLISHED = (
+    select(_VERSIONS.version).where(_OF_TABLE, _VERSIONS.body.is_(None)).order_by(_VERSIONS.version.desc()).limit(1)
+)
+_UNPUBLISHED = (
+    select(_VERSIONS.version, _VERSIONS.body)
+    .where(_OF_TABLE, _VERSIONS.version > bindparam("published"), _VERSIONS.body.is_not(None))
+    .order_by(_VERSIONS.version)
+    .limit(bindparam("most"))
+)
+_MARK = (
+    update(schema.versions)
+    .where(_OF_TABLE, _VERSIONS.version > bindparam("published"), _VERSIONS.version <= bindparam("upto"))
+    .values(body=None)
+)
+
+
+class Publication(Part):
+    """The part of the metastore that the open log follows."""
+
+    def published(self, table_id: str) -> int:
+        """The newest version that is in the open log; -1 if none is."""
+        return self._database.read(lambda c: _published(c, find_head(c, table_id)))
+
+    def unpublished(self, table_id: str, limit: int = 100) -> list[tuple[int, str]]:
+        """The oldest versions that are not in the open log yet, in order, with the text of their files."""
+
+        def work(connection: Connection) -> list[tuple[int, str]]:
+            head = find_head(connection, table_id)
+            found = {"num": head.num, "published": _published(connection, head), "most": limit}
+            return [(row.version, row.body) for row in connection.execute(_UNPUBLISHED, found)]
+
+        return self._database.read(work)
+
+    def mark_published(self, table_id: str, version: int) -> None:
+        """The open log has every version up to this one. Marking an older version changes nothing."""
+
+        def work(connection: Connection) -> None:
+            head = find_head(connection, table_id)
+            if version > head.version:
+                raise NotFoundError(f"table {head} has no version {version}", found=f"{head.version} as the newest")
+            published = _published(connection, head)
+            if version > published:
+                connection.execute(_MARK, {"num": head.num, "published": published, "upto": version})
+
+        # Marking twice is harmless, so a lost answer needs no question: it is simply done again.
+        self._database.write(work, landed=lambda _connection: None)
+
+
+def _published(connection: Connection, head: Head) -> int:
+    found = connection.execute(_PUBLISHED, {"num": head.num}).scalar()
+    return -1 if found is None else int(found)
