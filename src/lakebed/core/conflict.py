@@ -12,11 +12,10 @@ from typing import Any
 
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
-from lakebed.core.lossless import conversion
 from lakebed.core.predicate import may_match_files
-from lakebed.core.schema import DATE, Type
-from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.schema import Type
 from lakebed.core.schema_path import Path, format_path, members
+from lakebed.core.widening import can_widen
 
 ROW_CHANGES = frozenset({Kind.DELETE, Kind.UPDATE, Kind.MERGE, Kind.OVERWRITE})
 MAINTENANCE = frozenset({Kind.SETTLE, Kind.COMPACT})
@@ -194,7 +193,7 @@ def unreadable(metadata: Metadata, made_for: Metadata | None) -> str | None:
 
 def _unreadable(before: Type, after: Type, path: Path = ()) -> str | None:
     if not members(before) or type(before) is not type(after):
-        return None if before == after or _widens(before, after) else format_path(path)
+        return None if before == after or can_widen(before, after) else format_path(path)
     old = {f.physical_name: f.type for f in members(before)}
     for f in members(after):
         if f.physical_name in old:
@@ -202,12 +201,6 @@ def _unreadable(before: Type, after: Type, path: Path = ()) -> str | None:
             if found is not None:
                 return found
     return None
-
-
-def _widens(before: Type, after: Type) -> bool:
-    found = conversion(type_to_arrow(before), after)
-    # A date becomes a timestamp unless it is thousands of centuries away.
-    return found is not None and (found.loses is None or before == DATE)
 
 
 def _tightened(before: Type | None, after: Type, path: Path = (), place: Path = ()) -> Iterator[tuple[str, Path]]:
