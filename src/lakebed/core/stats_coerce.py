@@ -107,11 +107,11 @@ def _widen_moments(found: pa.Array, upper: bool) -> pa.Array:
 
 def _widen_decimals(found: pa.Array, upper: bool) -> pa.Array:
     """Allow for a rounding to the nearest float, in whole units of the last digit."""
-    doubt = pc.multiply(pc.abs(found).cast(pa.float64()), 2.0**-52)
     scale = found.type.scale
-    units = pc.floor(pc.multiply(doubt, 10.0**scale))
-    # Still less than a float's error, so the units fit an int64 for all but the largest numbers.
-    step = units.cast(pa.int64()).cast(pa.decimal128(_DIGITS, 0))
+    doubt = pc.multiply(pc.abs(found).cast(pa.float64()), 10.0**scale * 2.0**-52)
+    # 38 digits times 2**-52 leave fewer than 24; twice as wide a type has room for all that follows.
+    units = pc.floor(doubt).cast(pa.decimal256(24, 0))
+    unit = pa.scalar(Exact(1).scaleb(-scale), pa.decimal256(scale + 1, scale))
     shifted = pc.add_checked if upper else pc.subtract_checked
-    unit = pa.scalar(Exact(1).scaleb(-scale), pa.decimal128(max(scale, 1), scale))
-    return shifted(found, pc.multiply_checked(step, unit)).cast(found.type)
+    exact = found.cast(pa.decimal256(_DIGITS + 1, scale))
+    return shifted(exact, pc.multiply_checked(units, unit)).cast(found.type)

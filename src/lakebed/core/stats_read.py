@@ -1,7 +1,8 @@
 """The statistics' JSON texts of many files, read into columns.
 
 The texts are parsed in blocks by Arrow with a schema of the wanted columns only. A block that Arrow refuses
-(malformed text, a value of another type) is read text by text instead; what still makes no sense is unknown.
+(malformed text, a value of another type) is halved until the few bad texts are found; those are read one by
+one, and what still makes no sense is unknown.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakebed.core.stats_coerce import coerce_bounds, json_type, lenient_value
 Columns = dict[Path, pa.Array]
 
 _BLOCK = 50_000
+_FEW = 64
 _COUNTS = "nullCount"
 _SIDES = ("minValues", "maxValues")
 
@@ -101,20 +103,29 @@ def _leaf(table: pa.Table, path: Path) -> pa.Array:
 
 def _block(texts: Sequence[str | None], layout: pa.Schema) -> pa.Table:
     lines = [text or "{}" for text in texts]
+    table = _parsed(lines, layout)
+    if table is not None:
+        return table
+    if len(texts) <= _FEW:
+        return pa.Table.from_pylist([_one(line, layout) for line in lines], schema=layout)
+    middle = len(texts) // 2
+    return pa.concat_tables([_block(texts[:middle], layout), _block(texts[middle:], layout)])
+
+
+def _parsed(lines: Sequence[str], layout: pa.Schema) -> pa.Table | None:
+    """One row per text, or None when some text is not as it should be."""
     # Arrow reads objects, not lines. A text that starts as an object gives at least one row, so the right
     # number of rows means one row per text.
-    if all(line.startswith("{") for line in lines):
-        data = "\n".join(lines).encode("utf-8", "surrogatepass")
-        read = pyarrow.json.ReadOptions(block_size=max(1 << 20, 2 * max(map(len, lines)) * 4))
-        parse = pyarrow.json.ParseOptions(explicit_schema=layout, unexpected_field_behavior="ignore")
-        try:
-            table = pyarrow.json.read_json(io.BytesIO(data), read_options=read, parse_options=parse)
-            if table.num_rows == len(lines) and table.schema.equals(layout):
-                return table
-        except pa.ArrowException:
-            # Some text of this block is not as it should be; find out which, one by one.
-            pass
-    return pa.Table.from_pylist([_one(line, layout) for line in lines], schema=layout)
+    if not all(line.startswith("{") for line in lines):
+        return None
+    data = "\n".join(lines).encode("utf-8", "surrogatepass")
+    read = pyarrow.json.ReadOptions(block_size=max(1 << 20, 8 * max(map(len, lines))))
+    parse = pyarrow.json.ParseOptions(explicit_schema=layout, unexpected_field_behavior="ignore")
+    try:
+        table = pyarrow.json.read_json(io.BytesIO(data), read_options=read, parse_options=parse)
+    except pa.ArrowException:
+        return None
+    return table if table.num_rows == len(lines) and table.schema.equals(layout) else None
 
 
 def _one(text: str, layout: pa.Schema) -> dict[str, Any]:

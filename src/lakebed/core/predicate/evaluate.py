@@ -10,6 +10,9 @@ from lakebed.core.errors import PredicateError
 from lakebed.core.predicate.expression import to_expression
 from lakebed.core.predicate.nodes import Node, columns
 from lakebed.core.predicate.render import render
+from lakebed.core.schema_arrow import decoded_type
+
+_LAYOUTS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 
 
 def evaluate(node: Node, rows: pa.RecordBatch | pa.Table) -> pa.Array:
@@ -35,7 +38,7 @@ def evaluate(node: Node, rows: pa.RecordBatch | pa.Table) -> pa.Array:
             # A table without columns has no rows for Arrow; one row stands for all.
             return pa.repeat(project(to_expression(node), pa.table({"row": [0]}))[0], rows.num_rows)
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
-        return project(to_expression(node), table.select(needed))
+        return project(to_expression(node), _plain(table.select(needed)))
     except pa.ArrowException as error:
         raise PredicateError(
             f"the predicate {render(node)} fails on a row: {error}",
@@ -49,6 +52,15 @@ def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
     value = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]))
     result = acero.Declaration.from_sequence([source, value]).to_table(use_threads=False)
     return pa.concat_arrays(result.column(0).chunks) if result.num_rows else _empty(result)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """The columns in the layouts that Arrow's functions all know: no dictionaries, no views."""
+    for at, field in enumerate(table.schema):
+        kind = _LAYOUTS.get(decoded_type(field.type), decoded_type(field.type))
+        if kind != field.type:
+            table = table.set_column(at, field.name, table.column(at).cast(kind))
+    return table
 
 
 def _empty(result: pa.Table) -> pa.Array:

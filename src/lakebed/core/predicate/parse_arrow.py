@@ -34,6 +34,7 @@ from lakebed.core.predicate.nodes import (
     Opaque,
     conjunction,
     disjunction,
+    walk,
 )
 from lakebed.core.predicate.resolve import resolve
 from lakebed.core.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, Decimal, Primitive, Struct, Type
@@ -67,8 +68,10 @@ def parse_arrow(expression: pc.Expression, schema: Struct) -> Node:
         _check(expression, schema)
         return Opaque(expression, frozenset(schema.names))
     _resolve_all(wire.root, schema)
-    _check(expression, schema)
-    return _Decoder(wire, schema).condition(wire.root, positive=True)
+    node = _Decoder(wire, schema).condition(wire.root, positive=True)
+    if any(isinstance(part, Opaque) for part in walk(node)):
+        _check(expression, schema)
+    return node
 
 
 def _check(expression: pc.Expression, schema: Struct) -> None:
@@ -115,7 +118,7 @@ class _Decoder:
             if node.type == BOOLEAN:
                 return node
         except (_UnmodelledError, InputError):
-            # Arrow has accepted the expression, so it is Arrow's to evaluate.
+            # Not ours to judge: Arrow evaluates it, and says at the end whether it can.
             pass
         try:
             return Opaque(self._wire.cut(part), _reads(part))

@@ -99,8 +99,7 @@ def range_of(node: Node, files: FileStats) -> Range:
         case Arithmetic() if node.op in ("+", "-") and is_integer(node.type):
             return _sum(node, files)
         case Coalesce():
-            parts = [range_of(a, files) for a in node.args]
-            return _union(parts, both(*(p.can_null for p in parts)))
+            return _coalesce([range_of(a, files) for a in node.args])
         case Case():
             parts = [range_of(v, files) for v in (*(v for _, v in node.branches), node.default)]
             return _union(parts, either(*(p.can_null for p in parts)))
@@ -193,15 +192,32 @@ def _sum(node: Arithmetic, files: FileStats) -> Range:
     )
 
 
+def _coalesce(parts: Sequence[Range]) -> Range:
+    """The first value that is not NULL: a part counts only where all before it can be NULL."""
+    reached, held = YES, []
+    for part in parts:
+        held.append(replace(part, can_value=both(part.can_value, reached), can_nan=both(part.can_nan, reached)))
+        reached = both(reached, part.can_null)
+    return _union(held, reached)
+
+
 def _union(parts: Sequence[Range], can_null: Flags) -> Range:
     """The range of a value that is one of several."""
-    held = [p for p in parts if p.can_value is not NO]
-    lows, highs = [p.low for p in held], [p.high for p in held]
-    known = bool(lows) and None not in lows and None not in highs
-    return Range(
-        pc.min_element_wise(*lows, skip_nulls=False) if known else None,
-        pc.max_element_wise(*highs, skip_nulls=False) if known else None,
-        can_null,
-        either(*(p.can_value for p in parts)),
-        either(*(p.can_nan for p in parts)),
-    )
+    low, high, used = parts[0].low, parts[0].high, parts[0].can_value
+    for part in parts[1:]:
+        low = _joined(low, used, part.low, part.can_value, pc.less)
+        high = _joined(high, used, part.high, part.can_value, pc.greater)
+        used = either(used, part.can_value)
+    return Range(low, high, can_null, used, either(*(p.can_nan for p in parts)))
+
+
+def _joined(a: Bounds, a_used: Flags, b: Bounds, b_used: Flags, first: Callable[[Bounds, Bounds], Flags]) -> Bounds:
+    """The outer one of two bounds; a part without values in a file does not count there."""
+    known = b if a is None else a
+    if known is None:
+        return None
+    unknown = pa.scalar(None, known.type)
+    a, b = unknown if a is None else a, unknown if b is None else b
+    # A comparison with an unknown bound is null, and so is the result.
+    outer = pc.if_else(first(a, b), a, b)
+    return pc.if_else(both(a_used, b_used), outer, pc.if_else(a_used, a, b))
