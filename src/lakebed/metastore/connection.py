@@ -97,7 +97,7 @@ class Database:
         failure: DBAPIError | None = None
         for pause in _pauses():
             try:
-                with self._reader.connect() as connection, connection.begin():
+                with self._reader.connect() as connection:
                     return work(connection)
             except DBAPIError as error:
                 if not (is_lost(error) or is_transient(error)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from lakebed.core.errors import LakebedError, MetastoreError, NoSpaceError
@@ -35,8 +35,13 @@ def is_transient(error: DBAPIError) -> bool:
 
 def is_lost(error: DBAPIError) -> bool:
     """The connection is gone, so what it was doing is undone, or not known if it was committing."""
+    if error.connection_invalidated:
+        return True
     state = _sqlstate(error)
-    return error.connection_invalidated or (state is not None and (state in _LOST_STATES or state[:2] == "08"))
+    if state is None:
+        # What has no code from the server is libpq's own: it could not connect, send or receive.
+        return isinstance(error, OperationalError) and hasattr(error.orig, "sqlstate")
+    return state in _LOST_STATES or state.startswith("08")
 
 
 def is_no_space(error: DBAPIError) -> bool:

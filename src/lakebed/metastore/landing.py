@@ -266,20 +266,21 @@ def _file_changes(
     careful: bool,
 ) -> FileChanges:
     adds: list[AddFile] = of_kind(final.actions, AddFile)
-    removes = {remove.path: remove for remove in of_kind(final.actions, RemoveFile)}
+    leaving: list[RemoveFile] = of_kind(final.actions, RemoveFile)
+    removes = {remove.path: remove for remove in leaving}
     looked_up = {*removes, *(add.path for add in adds)} if careful else removes
     live = _live_rows(connection, head.num, list(looked_up)) if looked_up else {}
-    for path, remove in removes.items():
-        if path not in live or remove.key != _key_of(live[path]):
-            raise NotLiveError(path)
+    for remove in leaving:
+        if remove.path not in live or remove.key != _key_of(live[remove.path]):
+            raise NotLiveError(remove.path)
     changes = FileChanges([], [], [], [])
     kept: set[str] = set()
     for add in adds:
         if add.path in live and add.path not in removes:
             raise AlreadyLiveError(add.path)
         partition_id = partition_ids[partition_key(add.partition_values)]
-        remove = removes.get(add.path)
-        if remove is not None and is_new_vector(add, remove, live[add.path], partition_id):
+        replaced = removes.get(add.path)
+        if replaced is not None and is_new_vector(add, replaced, live[add.path], partition_id):
             kept.add(add.path)
             changes.vectors.append(vector_row(add, live[add.path], version=final.version))
             continue

@@ -100,11 +100,11 @@ class LogRows:
         self._timestamp = max(timestamp, self._timestamp + 1)
         if first:
             check_whole(actions, str(self._head))
-        removes = {r.path: r for r in of_kind(actions, RemoveFile)}
+        removes: list[RemoveFile] = of_kind(actions, RemoveFile)
         if first:
-            self._take_tombstones(list(removes.values()))
-            removes = {}
-        self._take_files(of_kind(actions, AddFile), removes)
+            self._take_tombstones(removes)
+        # A remove of another vector, or of a file that is not there, changes nothing.
+        self._take_files(of_kind(actions, AddFile), {r.path: r for r in removes if self._is_live(r)})
         self._take_schema(actions)
         for domain in of_kind(actions, DomainMetadata):
             self._take_mark(domain)
@@ -142,7 +142,7 @@ class LogRows:
         kept = set()
         for add in adds:
             row, remove = self._live.get(add.path), removes.get(add.path)
-            if row is None or remove is None or not self._is_live(remove):
+            if row is None or remove is None:
                 continue
             partition_id = self._partitions.get(partition_key(add.partition_values))
             if is_new_vector(add, remove, row, partition_id):
@@ -150,7 +150,7 @@ class LogRows:
                 self._end_vector(add.path)
                 self._set_vector(add, row)
         for path, remove in removes.items():
-            if path not in kept and self._is_live(remove):
+            if path not in kept:
                 self._leave(remove)
         for add in adds:
             if add.path in kept:
@@ -161,7 +161,7 @@ class LogRows:
             self._enter(add)
 
     def _is_live(self, remove: RemoveFile) -> bool:
-        """Whether the log's remove concerns what is live; one of another vector, or of nothing, changes nothing."""
+        """Whether the logical file that leaves is there."""
         if remove.path not in self._live:
             return False
         present = self._vectors.get(remove.path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,27 +45,24 @@ def head_of(row: RowMapping) -> Head:
 
 
 class SchemaCache:
-    """Metadata and protocol by table number and version: they never change, and every commit needs them."""
+    """Metadata and protocol by table number and version: they never change, and every commit needs them.
+
+    No lock, which a fork could find taken: single operations of a dict are atomic.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, int], tuple[Metadata, Protocol]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, int], tuple[Metadata, Protocol]] = {}
 
     def get(self, connection: Connection, num: int, version: int) -> tuple[Metadata, Protocol]:
         """Those that the table has since ``version``, which must be one that changed either."""
-        key = (num, version)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        row = connection.execute(_SCHEMA, {"num": num, "version": version}).one()
-        loaded = load_metadata(row.metadata), load_protocol(row.protocol)
-        with self._lock:
-            self._kept[key] = loaded
-            if len(self._kept) > _SCHEMAS_KEPT:
-                self._kept.popitem(last=False)
-        return loaded
+        found = self._kept.get((num, version))
+        if found is None:
+            row = connection.execute(_SCHEMA, {"num": num, "version": version}).one()
+            found = load_metadata(row.metadata), load_protocol(row.protocol)
+            if len(self._kept) >= _SCHEMAS_KEPT:
+                self._kept.clear()
+            self._kept[num, version] = found
+        return found
 
 
 _SCHEMA = select(schema.schemas.c.metadata, schema.schemas.c.protocol).where(
