@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from lakebed.core.actions import now_ms
-from lakebed.core.commit import Recompute
+from lakebed.core.commit import Claim, Kind, Recompute
 from lakebed.core.errors import ConflictError, InputError
 from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.engine.draft import Draft, Handle
@@ -77,7 +78,7 @@ class Table(Writable[Commit]):
             table=self.name,
             version=record.version,
             timestamp=moment(record.timestamp),
-            operation=record.kind,
+            operation=record.kind.value,
             commit_id=record.commit_id,
             parameters=record.info.get("operationParameters", {}),
             metrics=numbers(record.info.get("operationMetrics", {})),
@@ -193,6 +194,22 @@ class Table(Writable[Commit]):
         """
         found = self._handle.metastore.transactions(self._handle.table_id)
         return {app: txn.version for app, txn in found.items()}
+
+    def _tell_name(self) -> None:
+        """Put the table's present name into its metadata, so that the open log alone can tell it."""
+
+        def run(draft: Draft) -> None:
+            draft.metadata = replace(draft.metadata, name=self.name)
+            draft.claims.append(Claim(Kind.ALTER))
+            draft.parameters["name"] = self.name
+
+        for attempt in range(self._options.commit_retries + 1):
+            try:
+                self._change(run)
+                return
+            except ConflictError:
+                if attempt == self._options.commit_retries:
+                    raise
 
     def publish(self) -> int:
         """Write every version that the open log does not have yet; returns the newest in the log.

@@ -122,7 +122,7 @@ class Readable(ABC):
         (1, 1)
         """
         try:
-            import pandas
+            import pandas  # noqa: F401 - to_pandas below needs it
         except ImportError as error:
             raise LakebedError("pandas is not installed", fix="pip install 'pandas<3'") from error
         frame: pandas.DataFrame = self.to_arrow(columns, where).to_pandas()

@@ -200,7 +200,7 @@ class Warehouse:
         return [f"{record.namespace}.{record.name}" for record in self._metastore.tables(namespace)]
 
     def rename_table(self, old: str, new: str) -> None:
-        """Give a table another name; its files stay where they are.
+        """Give a table another name; its files stay where they are. The new name becomes part of its next version.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())
@@ -210,6 +210,7 @@ class Warehouse:
         """
         before, after = TableName.parse(old), TableName.parse(new)
         self._metastore.rename_table(before.namespace, before.name, after.namespace, after.name)
+        self.table(new)._tell_name()
 
     def drop_table(self, name: str, *, purge: bool = False) -> None:
         """Forget a table; with ``purge`` its files are deleted too, otherwise they stay a valid Delta table.
