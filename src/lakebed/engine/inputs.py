@@ -67,6 +67,8 @@ def _from_list(rows: list[Any] | tuple[Any, ...], schema: pa.Schema) -> pa.Recor
     if not all(isinstance(row, dict) for row in rows):
         wrong = next(row for row in rows if not isinstance(row, dict))
         raise InputError("a list of rows must hold dicts", expected=ACCEPTED, found=f"a list with {wrong!r}")
+    if not rows:
+        return schema.empty_table().to_reader()
     names = dict.fromkeys(key for row in rows for key in row)
     present = {name: schema.field(name).type if name in schema.names else None for name in names}
     try:
