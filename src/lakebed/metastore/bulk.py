@@ -12,12 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
-from sqlalchemy import BigInteger, Boolean, Column, Connection, Integer, Select, Table, insert
+from sqlalchemy import BigInteger, Boolean, Column, Connection, Insert, Integer, Select, Table, insert
 from sqlalchemy.sql.expression import CompoundSelect
 
 _FEW = 200
 _BATCH = 20_000
 _BLOCK = 8 << 20
+_INSERTS: dict[Table, Insert] = {}
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -27,7 +28,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str
     if len(rows) > _FEW and connection.dialect.name == "postgresql":
         copy_rows(connection, table, rows)
     else:
-        connection.execute(insert(table), [dict(row) for row in rows])
+        connection.execute(_INSERTS.setdefault(table, insert(table)), [dict(row) for row in rows])
 
 
 def copy_rows(connection: Connection, table: Table, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, se
 from lakebed.core.actions import AddFile, RemoveFile, from_lines
 from lakebed.core.commit import Kind, Winner
 from lakebed.metastore import schema
-from lakebed.metastore.lookup import is_one_of
+from lakebed.metastore.lookup import one_of
 from lakebed.metastore.part import Part, find_head, known_version
 from lakebed.metastore.records import VersionChanges
 from lakebed.metastore.rows import OWN, add_of, load_buckets, load_metadata, load_protocol, remove_of
@@ -105,6 +105,10 @@ _SOME_VERSIONS: Select[Any] = (
 _SOME_SCHEMAS: Select[Any] = select(schema.schemas).where(
     schema.schemas.c.table_num == bindparam("num"), _between(schema.schemas.c.version)
 )
+_ALL_PARTITIONS = select(schema.partitions.c.id, schema.partitions.c.key).where(
+    schema.partitions.c.table_num == bindparam("num")
+)
+_SOME_PARTITIONS = _ALL_PARTITIONS.where(one_of(schema.partitions.c.id, "ids"))
 
 
 class Changes(Part):
@@ -201,10 +205,8 @@ def _partitions_of(connection: Connection, num: int, rows: Iterable[RowMapping])
 
 def load_partitions(connection: Connection, num: int, ids: Sequence[int] | None) -> Partitions:
     """The values of partitions by number; of all partitions of the table if ``ids`` is None."""
-    columns = schema.partitions.c
-    query = select(columns.id, columns.key).where(columns.table_num == num)
-    if ids is not None:
-        if not ids:
-            return {}
-        query = query.where(is_one_of(connection, columns.id, ids))
-    return {row.id: json.loads(row.key) for row in connection.execute(query)}
+    if ids is None:
+        rows = connection.execute(_ALL_PARTITIONS, {"num": num})
+    else:
+        rows = connection.execute(_SOME_PARTITIONS, {"num": num, "ids": ids})
+    return {row.id: json.loads(row.key) for row in rows}

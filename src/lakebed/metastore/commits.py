@@ -25,13 +25,15 @@ from lakebed.core.conflict import BLIND, check
 from lakebed.core.errors import CommitError, InputError, NotFoundError
 from lakebed.core.steps import Step, reach
 from lakebed.metastore import schema
+from lakebed.metastore.cache import Cache
 from lakebed.metastore.changes import load_winners
 from lakebed.metastore.landing import AlreadyLiveError, Landing, NotLiveError, of_kind, store
-from lakebed.metastore.lookup import is_one_of
-from lakebed.metastore.part import Head, Part, SchemaCache, head_of
+from lakebed.metastore.lookup import one_of
+from lakebed.metastore.part import Head, Part, head_of
 from lakebed.metastore.states import version_of
 
 _RACES = 20
+_LOCKED = select(schema.tables).where(one_of(schema.tables.c.id, "ids")).order_by(schema.tables.c.id).with_for_update()
 _VERSIONS = schema.versions.c
 _APPLIED = schema.transactions.c
 
@@ -87,8 +89,8 @@ class Commits(Part):
             raise _RefusedError(earlier)
         _refuse_repeated(connection, heads, prepared)
         for mine in prepared:
-            _refuse_conflicting(connection, self._schemas, heads[mine.table_id], mine)
-        done = tuple(land(connection, self._schemas, heads[mine.table_id], mine, careful=careful) for mine in prepared)
+            _refuse_conflicting(connection, self._cache, heads[mine.table_id], mine)
+        done = tuple(land(connection, self._cache, heads[mine.table_id], mine, careful=careful) for mine in prepared)
         reach(Step.COMMIT_INSERTED)
         return Landed(done)
 
@@ -104,13 +106,7 @@ def _check_tables(prepared: Sequence[PreparedCommit]) -> None:
 def lock_heads(connection: Connection, table_ids: Sequence[str]) -> dict[str, Head]:
     """The rows of these tables, locked one after the other in the order of their ids, so that no two commits
     wait for each other. SQLite's write transaction holds them anyway."""
-    query = (
-        select(schema.tables)
-        .where(is_one_of(connection, schema.tables.c.id, sorted(table_ids)))
-        .order_by(schema.tables.c.id)
-        .with_for_update()
-    )
-    heads = (head_of(row) for row in connection.execute(query).mappings())
+    heads = (head_of(row) for row in connection.execute(_LOCKED, {"ids": table_ids}).mappings())
     return {head.table_id: head for head in heads}
 
 
@@ -178,7 +174,7 @@ def _unmoved(head: Head, mine: PreparedCommit) -> Committed:
     return Committed(mine.table_id, head.version, head.timestamp, mine.commit_id, repeated=True)
 
 
-def _refuse_conflicting(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit) -> None:
+def _refuse_conflicting(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit) -> None:
     if head.version == mine.read_version:
         return
     if head.version < mine.read_version:
@@ -188,20 +184,20 @@ def _refuse_conflicting(connection: Connection, schemas: SchemaCache, head: Head
     # append and upsert do not care for the files of others, so a hot table's writers need not load them.
     with_files = any(claim.kind not in BLIND for claim in mine.claims)
     winners = load_winners(connection, head.num, mine.read_version, head.version, with_files=with_files)
-    current, _ = schemas.get(connection, head.num, head.schema_version)
+    current, _ = cache.schema(connection, head.num, head.schema_version)
     verdict = check(mine, winners, current)
     if verdict is not None:
         raise _RefusedError(verdict)
 
 
-def land(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit, *, careful: bool) -> Committed:
+def land(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit, *, careful: bool) -> Committed:
     """Store one table's share as the version after ``head``, whose row is locked."""
     final = finalise(
         mine,
         version=head.version + 1,
         timestamp=max(now_ms(), head.timestamp + 1),
         next_row_id=head.next_row_id,
-        row_tracking=_tracks_rows(connection, schemas, head, mine),
+        row_tracking=_tracks_rows(connection, cache, head, mine),
     )
     landing = Landing(
         final=final,
@@ -211,7 +207,7 @@ def land(connection: Connection, schemas: SchemaCache, head: Head, mine: Prepare
         body=to_lines(final.actions),
     )
     try:
-        store(connection, schemas, head, landing, careful=careful)
+        store(connection, cache, head, landing, careful=careful)
     except NotLiveError as error:
         reason = f"file {error.path}, which mine replaces or removes, is not part of the table any more"
         raise _RefusedError(_conflict(connection, head, mine, reason)) from error
@@ -221,9 +217,9 @@ def land(connection: Connection, schemas: SchemaCache, head: Head, mine: Prepare
     return Committed(mine.table_id, final.version, final.timestamp, mine.commit_id)
 
 
-def _tracks_rows(connection: Connection, schemas: SchemaCache, head: Head, mine: PreparedCommit) -> bool:
+def _tracks_rows(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit) -> bool:
     protocols: list[Protocol] = of_kind(mine.actions, Protocol)
-    protocol = protocols[-1] if protocols else schemas.get(connection, head.num, head.schema_version)[1]
+    protocol = protocols[-1] if protocols else cache.schema(connection, head.num, head.schema_version)[1]
     return "rowTracking" in (protocol.writer_features or ())
 
 

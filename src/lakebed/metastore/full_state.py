@@ -46,7 +46,7 @@ class FullStates(Part):
 
         def work(connection: Connection) -> FullState:
             head = find_head(connection, table_id)
-            state = state_at(connection, self._schemas, head, version)
+            state = state_at(connection, self._cache, head, version)
             files = load_files(connection, head, state.version)
             return FullState(
                 version=state.version,

@@ -24,10 +24,10 @@ from lakebed.core.commit import ROW_TRACKING, Bucket, FinalCommit, Kind, partiti
 from lakebed.core.errors import InputError
 from lakebed.metastore import schema
 from lakebed.metastore.bulk import insert_rows
-from lakebed.metastore.lookup import is_one_of
-from lakebed.metastore.part import Head, SchemaCache
+from lakebed.metastore.cache import Cache
+from lakebed.metastore.lookup import one_of
+from lakebed.metastore.part import Head
 from lakebed.metastore.rows import (
-    OWN,
     FileRow,
     Row,
     VectorRow,
@@ -96,22 +96,22 @@ def other_actions(actions: Iterable[Action]) -> str | None:
     return to_lines(action for action in actions if not isinstance(action, stored)) or None
 
 
-def store(connection: Connection, schemas: SchemaCache, head: Head, landing: Landing, *, careful: bool) -> None:
+def store(connection: Connection, cache: Cache, head: Head, landing: Landing, *, careful: bool) -> None:
     """Insert the rows of one commit and move the table's row on.
 
     ``careful``: look first whether the added files are live already, instead of leaving that to the unique
     index. Raises NotLiveError and AlreadyLiveError.
     """
     actions = landing.final.actions
-    partition_ids, next_partition_id = _partitions(connection, head, of_kind(actions, AddFile))
+    partition_ids, next_partition_id = _partitions(connection, cache, head, of_kind(actions, AddFile))
     changes = _file_changes(connection, head, landing.final, partition_ids, careful=careful)
     _end_rows(connection, head, landing.final, changes)
     insert_rows(connection, schema.files, changes.files)
     insert_rows(connection, schema.vectors, changes.vectors)
-    schema_version = _store_schema(connection, schemas, head, landing.final)
+    schema_version = _store_schema(connection, cache, head, landing.final)
     insert_rows(connection, schema.transactions, transaction_rows(head.num, landing.final.version, actions))
     insert_rows(connection, schema.domains, domain_rows(head.num, landing.final.version, actions))
-    connection.execute(insert(schema.versions), version_row(head.num, landing))
+    insert_rows(connection, schema.versions, [version_row(head.num, landing)])
     connection.execute(
         _MOVE,
         {
@@ -190,14 +190,14 @@ def domain_rows(num: int, version: int, actions: Sequence[Action]) -> list[dict[
     ]
 
 
-def _store_schema(connection: Connection, schemas: SchemaCache, head: Head, final: FinalCommit) -> int:
+def _store_schema(connection: Connection, cache: Cache, head: Head, final: FinalCommit) -> int:
     """Store metadata and protocol if the commit changes either; the version that last did."""
     metadata = of_kind(final.actions, Metadata)
     protocol = of_kind(final.actions, Protocol)
     if not metadata and not protocol:
         return head.schema_version
     if not (metadata and protocol):
-        old_metadata, old_protocol = schemas.get(connection, head.num, head.schema_version)
+        old_metadata, old_protocol = cache.schema(connection, head.num, head.schema_version)
     new_metadata: Metadata = metadata[-1] if metadata else old_metadata
     new_protocol: Protocol = protocol[-1] if protocol else old_protocol
     connection.execute(
@@ -214,16 +214,12 @@ def _store_schema(connection: Connection, schemas: SchemaCache, head: Head, fina
     return final.version
 
 
-def _partitions(connection: Connection, head: Head, adds: Sequence[AddFile]) -> tuple[Mapping[str, int], int]:
+def _partitions(
+    connection: Connection, cache: Cache, head: Head, adds: Sequence[AddFile]
+) -> tuple[Mapping[str, int], int]:
     """The numbers of the partitions that the commit adds files to; new ones are stored."""
     keys = list(dict.fromkeys(partition_key(add.partition_values) for add in adds))
-    if not keys:
-        return {}, head.next_partition_id
-    columns = schema.partitions.c
-    known = select(columns.key, columns.id).where(
-        columns.table_num == head.num, is_one_of(connection, columns.key, keys)
-    )
-    ids = {row.key: row.id for row in connection.execute(known)}
+    ids = cache.partition_ids(connection, head.num, keys)
     new = [key for key in keys if key not in ids]
     ids.update((key, head.next_partition_id + place) for place, key in enumerate(new))
     rows = [{"table_num": head.num, "id": ids[key], "key": key} for key in new]
@@ -231,30 +227,31 @@ def _partitions(connection: Connection, head: Head, adds: Sequence[AddFile]) -> 
     return ids, head.next_partition_id + len(new)
 
 
-def _live_rows(connection: Connection, num: int, paths: Sequence[str]) -> dict[str, Row]:
-    """The live files of these paths, each with its vector."""
-    columns = [c for c in schema.files.c if c.name not in OWN]
-    query = (
-        select(
-            *columns,
-            *(_FILES[name] for name in OWN),
-            _VECTORS.storage_type,
-            _VECTORS.path_or_inline_dv,
-            _VECTORS.start,
-            _VECTORS.size_in_bytes,
-            _VECTORS.cardinality,
-        )
-        .outerjoin(
-            schema.vectors,
-            and_(
-                _VECTORS.table_num == _FILES.table_num,
-                _VECTORS.file_id == _FILES.id,
-                _VECTORS.removed_version.is_(None),
-            ),
-        )
-        .where(_FILES.table_num == num, _FILES.removed_version.is_(None), is_one_of(connection, _FILES.path, paths))
+_LIVE_ROWS = (
+    select(
+        schema.files,
+        _VECTORS.storage_type,
+        _VECTORS.path_or_inline_dv,
+        _VECTORS.start,
+        _VECTORS.size_in_bytes,
+        _VECTORS.cardinality,
     )
-    return {row["path"]: row for row in connection.execute(query).mappings()}
+    .outerjoin(
+        schema.vectors,
+        and_(
+            _VECTORS.table_num == _FILES.table_num,
+            _VECTORS.file_id == _FILES.id,
+            _VECTORS.removed_version.is_(None),
+        ),
+    )
+    .where(_FILES.table_num == bindparam("num"), _FILES.removed_version.is_(None), one_of(_FILES.path, "paths"))
+)
+
+
+def _live_rows(connection: Connection, num: int, paths: Iterable[str]) -> dict[str, Row]:
+    """The live files of these paths, each with its vector."""
+    rows = connection.execute(_LIVE_ROWS, {"num": num, "paths": list(paths)}).mappings()
+    return {row["path"]: row for row in rows}
 
 
 def _file_changes(
@@ -269,7 +266,7 @@ def _file_changes(
     leaving: list[RemoveFile] = of_kind(final.actions, RemoveFile)
     removes = {remove.path: remove for remove in leaving}
     looked_up = {*removes, *(add.path for add in adds)} if careful else removes
-    live = _live_rows(connection, head.num, list(looked_up)) if looked_up else {}
+    live = _live_rows(connection, head.num, looked_up) if looked_up else {}
     for remove in leaving:
         if remove.path not in live or remove.key != _key_of(live[remove.path]):
             raise NotLiveError(remove.path)
@@ -304,26 +301,31 @@ def _key_of(row: Row) -> tuple[str, str | None]:
     return row["path"], vector.unique_id if vector else None
 
 
+_END_VECTORS = (
+    update(schema.vectors)
+    .where(_VECTORS.table_num == bindparam("num"), _VECTORS.removed_version.is_(None), one_of(_VECTORS.file_id, "ids"))
+    .values(removed_version=bindparam("at_version"))
+)
+_END_FILES = (
+    update(schema.files)
+    .where(_FILES.table_num == bindparam("num"), one_of(_FILES.id, "ids"))
+    .values(
+        removed_version=bindparam("at_version"),
+        removed_at=bindparam("at_time"),
+        removed_data_change=bindparam("changing_data"),
+    )
+)
+
+
 def _end_rows(connection: Connection, head: Head, final: FinalCommit, changes: FileChanges) -> None:
+    shared = {"num": head.num, "at_version": final.version}
     if changes.ended_vectors:
-        connection.execute(
-            update(schema.vectors)
-            .where(
-                _VECTORS.table_num == head.num,
-                _VECTORS.removed_version.is_(None),
-                is_one_of(connection, _VECTORS.file_id, changes.ended_vectors),
-            )
-            .values(removed_version=final.version)
-        )
+        connection.execute(_END_VECTORS, {**shared, "ids": changes.ended_vectors})
     alike: dict[tuple[int | None, bool], list[int]] = defaultdict(list)
     for file_id, remove in changes.removed:
         alike[remove.deletion_timestamp, remove.data_change].append(file_id)
-    for (removed_at, data_change), ids in alike.items():
-        connection.execute(
-            update(schema.files)
-            .where(_FILES.table_num == head.num, is_one_of(connection, _FILES.id, ids))
-            .values(removed_version=final.version, removed_at=removed_at, removed_data_change=data_change)
-        )
+    for (at_time, changing_data), ids in alike.items():
+        connection.execute(_END_FILES, {**shared, "ids": ids, "at_time": at_time, "changing_data": changing_data})
 
 
 def check_whole(actions: Sequence[Action], name: str) -> None:

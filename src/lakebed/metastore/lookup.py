@@ -1,31 +1,65 @@
-"""Conditions on many values at once: one parameter, so one cached statement whatever their number."""
+"""A condition on many values at once: one parameter, so one compiled statement whatever their number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Text,
-    any_,
-    bindparam,
-    column,
-    func,
-    select,
-)
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Dialect, Text, bindparam
 from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from lakebed.metastore.rows import dump
 
 
-def is_one_of(connection: Connection, tested: Column[Any], values: Sequence[Any]) -> ColumnElement[bool]:
-    """``tested`` is one of ``values``, which may be thousands."""
-    if connection.dialect.name == "postgresql":
-        kind = BigInteger() if isinstance(tested.type, BigInteger) else Text()
-        return tested == any_(bindparam(None, list(values), type_=ARRAY(kind), unique=True))
-    listed = func.json_each(bindparam(None, dump(list(values)), type_=Text(), unique=True))
-    return tested.in_(select(listed.table_valued(column("value")).c.value))
+class _Values(TypeDecorator[Any]):
+    """A list of numbers or texts: an array for PostgreSQL, JSON for SQLite."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, *, numbers: bool) -> None:
+        super().__init__()
+        self.numbers = numbers
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(ARRAY(BigInteger() if self.numbers else Text()))
+        return dialect.type_descriptor(Text())
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        return list(value) if dialect.name == "postgresql" else dump(list(value))
+
+
+class one_of(FunctionElement[bool]):
+    """``tested`` is one of the values of the parameter ``name``, which may be thousands.
+
+    >>> from sqlalchemy import column
+    >>> print(one_of(column("path"), "paths"))
+    path IN (SELECT value FROM json_each(:paths))
+    """
+
+    inherit_cache = True
+    type = Boolean()
+
+    def __init__(self, tested: ColumnElement[Any], name: str) -> None:
+        kind = _Values(numbers=isinstance(tested.type, BigInteger))
+        super().__init__(tested, bindparam(name, type_=kind))
+
+
+def _parts(element: one_of, compiler: SQLCompiler, options: Any) -> list[str]:
+    return [compiler.process(part, **options) for part in element.clauses]
+
+
+@compiles(one_of)
+def _in_json(element: one_of, compiler: SQLCompiler, **options: Any) -> str:
+    tested, values = _parts(element, compiler, options)
+    return f"{tested} IN (SELECT value FROM json_each({values}))"
+
+
+@compiles(one_of, "postgresql")
+def _in_array(element: one_of, compiler: SQLCompiler, **options: Any) -> str:
+    tested, values = _parts(element, compiler, options)
+    return f"{tested} = ANY ({values})"

@@ -7,13 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, bindparam, select
 
-from lakebed.core.actions import Metadata, Protocol
 from lakebed.core.errors import NotFoundError
 from lakebed.metastore import schema
+from lakebed.metastore.cache import Cache
 from lakebed.metastore.connection import Database
-from lakebed.metastore.rows import load_metadata, load_protocol
-
-_SCHEMAS_KEPT = 512
 
 
 @dataclass(frozen=True)
@@ -44,31 +41,8 @@ def head_of(row: RowMapping) -> Head:
     return Head(**values)
 
 
-class SchemaCache:
-    """Metadata and protocol by table number and version: they never change, and every commit needs them.
-
-    No lock, which a fork could find taken: single operations of a dict are atomic.
-    """
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[int, int], tuple[Metadata, Protocol]] = {}
-
-    def get(self, connection: Connection, num: int, version: int) -> tuple[Metadata, Protocol]:
-        """Those that the table has since ``version``, which must be one that changed either."""
-        found = self._kept.get((num, version))
-        if found is None:
-            row = connection.execute(_SCHEMA, {"num": num, "version": version}).one()
-            found = load_metadata(row.metadata), load_protocol(row.protocol)
-            if len(self._kept) >= _SCHEMAS_KEPT:
-                self._kept.clear()
-            self._kept[num, version] = found
-        return found
-
-
-_SCHEMA = select(schema.schemas.c.metadata, schema.schemas.c.protocol).where(
-    schema.schemas.c.table_num == bindparam("num"), schema.schemas.c.version == bindparam("version")
-)
 _HEAD = select(schema.tables).where(schema.tables.c.id == bindparam("table_id"))
+_LOCKED_HEAD = _HEAD.with_for_update()
 _FIRST = (
     select(schema.versions.c.version)
     .where(schema.versions.c.table_num == bindparam("num"))
@@ -82,12 +56,12 @@ class Part:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._schemas = SchemaCache()
+        self._cache = Cache()
 
 
 def find_head(connection: Connection, table_id: str, *, lock: bool = False) -> Head:
     """The table's row, locked against other commits if asked for. Raises NotFoundError."""
-    row = connection.execute(_HEAD.with_for_update() if lock else _HEAD, {"table_id": table_id}).mappings().first()
+    row = connection.execute(_LOCKED_HEAD if lock else _HEAD, {"table_id": table_id}).mappings().first()
     if row is None:
         raise NotFoundError(f"there is no table with id {table_id}", fix="it may have been dropped; look it up by name")
     return head_of(row)

@@ -11,7 +11,8 @@ from lakebed.core.actions import DomainMetadata, SetTransaction
 from lakebed.core.commit import ROW_TRACKING, Kind
 from lakebed.core.errors import NotFoundError
 from lakebed.metastore import schema
-from lakebed.metastore.part import Head, Part, SchemaCache, find_head, known_version
+from lakebed.metastore.cache import Cache
+from lakebed.metastore.part import Head, Part, find_head, known_version
 from lakebed.metastore.records import TableState, VersionRecord
 from lakebed.metastore.rows import dump
 
@@ -49,7 +50,7 @@ class States(Part):
     def state(self, table_id: str, version: int | None = None) -> TableState:
         """The table at a version, the newest by default. Raises NotFoundError, saying which there are."""
         return self._database.read(
-            lambda connection: state_at(connection, self._schemas, find_head(connection, table_id), version)
+            lambda connection: state_at(connection, self._cache, find_head(connection, table_id), version)
         )
 
     def version_at(self, table_id: str, timestamp: int) -> int:
@@ -109,7 +110,7 @@ class States(Part):
 
         def work(connection: Connection) -> dict[str, DomainMetadata]:
             head = find_head(connection, table_id)
-            return domains_at(connection, head, state_at(connection, self._schemas, head, version))
+            return domains_at(connection, head, state_at(connection, self._cache, head, version))
 
         return self._database.read(work)
 
@@ -126,7 +127,7 @@ def version_before(connection: Connection, head: Head, timestamp: int) -> int:
     return _NONE if found is None else found
 
 
-def state_at(connection: Connection, schemas: SchemaCache, head: Head, version: int | None) -> TableState:
+def state_at(connection: Connection, cache: Cache, head: Head, version: int | None) -> TableState:
     """The state of a table at a version; of its head if None."""
     at = known_version(connection, head, version)
     if at == head.version:
@@ -135,7 +136,7 @@ def state_at(connection: Connection, schemas: SchemaCache, head: Head, version: 
         where = {"num": head.num, "version": at}
         timestamp, next_row_id = connection.execute(_ONE_VERSION, where).one()
         changed = connection.execute(_SCHEMA_AT, where).scalar_one()
-    metadata, protocol = schemas.get(connection, head.num, changed)
+    metadata, protocol = cache.schema(connection, head.num, changed)
     return TableState(head.table_id, at, timestamp, metadata, protocol, changed, next_row_id)
 
 

@@ -43,7 +43,7 @@ class Tables(Part):
                 return mine
             head = insert_table(connection, first.table_id, namespace, name, location)
             reach(Step.COMMIT_BEGUN)
-            done = land(connection, self._schemas, head, first, careful=False)
+            done = land(connection, self._cache, head, first, careful=False)
             reach(Step.COMMIT_INSERTED)
             return _record(head, version=done.version)
 
