@@ -62,7 +62,18 @@ class Transaction:
         self.versions: dict[str, int] = {}
 
     def table(self, name: str) -> TransactionTable:
-        """The table as this transaction sees it. Raises NotFoundError."""
+        """The table as this transaction sees it: as it was at the beginning, plus the transaction's own changes.
+
+        Raises NotFoundError, also for a table that was created later.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> outside = lake.create_table("a", "id BIGINT")
+        >>> with lake.transaction() as tx:
+        ...     tx.table("a").append([{"id": 1}])
+        ...     tx.table("a").count(), outside.count()
+        (1, 0)
+        """
         self._check_open()
         handle = self._find(name)
         if handle.table_id not in self._drafts:
@@ -79,7 +90,18 @@ class Transaction:
             raise InputError("this transaction has ended", fix="begin a new one with lake.transaction()")
 
     def commit(self) -> dict[str, int]:
-        """Land all changes now; returns the new version of each changed table. Raises ConflictError."""
+        """Land all changes now; returns the new version of each changed table. Raises ConflictError.
+
+        A ``with`` block does this by itself at its end.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.create_table("a", "id BIGINT")
+        >>> tx = lake.transaction()
+        >>> tx.table("a").append([{"id": 1}])
+        >>> tx.commit()
+        {'default.a': 1}
+        """
         self._check_open()
         self._open = False
         changed = [draft for draft in self._drafts.values() if draft.claims]
@@ -93,7 +115,19 @@ class Transaction:
         return self.versions
 
     def rollback(self) -> None:
-        """Forget all changes; the files that were written for them are deleted."""
+        """Forget all changes; the files that were written for them are deleted.
+
+        A ``with`` block does this by itself when an exception leaves it.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> table = lake.create_table("a", "id BIGINT")
+        >>> tx = lake.transaction()
+        >>> tx.table("a").append([{"id": 1}])
+        >>> tx.rollback()
+        >>> table.version, table.count()
+        (0, 0)
+        """
         if self._open:
             self._open = False
             discard(list(self._drafts.values()))

@@ -54,7 +54,12 @@ class Warehouse:
         self.close()
 
     def close(self) -> None:
-        """Let go of the metastore's connections."""
+        """Let go of the metastore's connections; a ``with`` block does it by itself.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> lake.close()
+        """
         self._metastore.close()
 
     @property
