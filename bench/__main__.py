@@ -1,0 +1,68 @@
+"""Runs the benchmarks: ``python -m bench [commits] [planning] [throughput] [--quick]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.report import Line, render
+
+TITLES = {
+    "commits": "Commits per second, published log included",
+    "planning": "Planning a table of many files",
+    "throughput": "Write and read against plain polars and pyarrow",
+}
+RESULTS = Path(__file__).parent / "results" / "latest.json"
+
+
+def machine() -> dict[str, str]:
+    """What the figures depend on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    packages = ("lakebed", "pyarrow", "polars", "SQLAlchemy", "psycopg")
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}",
+        "load at start": ", ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "python": platform.python_version(),
+        "packages": ", ".join(f"{name} {version(name)}" for name in packages),
+    }
+
+
+def main() -> int:
+    """Run what was asked for; the exit code is 1 if a goal was missed."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Benchmarks with goals.")
+    parser.add_argument("names", nargs="*", help=f"some of {', '.join(TITLES)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="small data: whether it runs, not how fast it is")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="where the figures go, as JSON")
+    arguments = parser.parse_args()
+    unknown = sorted(set(arguments.names) - set(TITLES))
+    if unknown:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(TITLES)}")
+    console = Console(width=None if os.isatty(1) else 140)
+    facts = machine()
+    for name, text in facts.items():
+        console.print(f"{name:>14}: {text}", highlight=False)
+    found: dict[str, list[Line]] = {}
+    for name in arguments.names or TITLES:
+        found[name] = importlib.import_module(f"bench.{name}").run(quick=arguments.quick)
+        render(console, TITLES[name], found[name])
+    _save(arguments.output, facts, found, quick=arguments.quick)
+    return int(any(line.met is False for lines in found.values() for line in lines))
+
+
+def _save(path: Path, facts: dict[str, str], found: dict[str, list[Line]], *, quick: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = {name: [line.to_json() for line in lines] for name, lines in found.items()}
+    path.write_text(json.dumps({"facts": facts, "quick": quick, **lines}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

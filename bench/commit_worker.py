@@ -1,0 +1,54 @@
+"""A process that lands prepared commits on one table as fast as it can. Run by commits.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+import uuid
+from typing import Any
+
+import lakebed
+from lakebed.core.actions import AddFile, now_ms
+from lakebed.core.commit import Claim, Kind
+from lakebed.engine.draft import Draft
+from lakebed.engine.land import land
+
+FILES_PER_COMMIT = 4
+SCHEMA = "id BIGINT, region STRING, amount DOUBLE, at TIMESTAMP"
+
+
+def files() -> list[AddFile]:
+    """The files of one commit: named, counted and with statistics, but not on the disk."""
+    return [_file(number) for number in range(FILES_PER_COMMIT)]
+
+
+def _file(number: int) -> AddFile:
+    low, high = number * 1_000_000, number * 1_000_000 + 999_999
+    stats = {
+        "numRecords": 1_000_000,
+        "minValues": {"id": low, "region": "eu-central", "amount": 0.25, "at": "2026-11-15T00:00:00.000Z"},
+        "maxValues": {"id": high, "region": "us-west", "amount": 999.75, "at": "2026-11-15T23:59:59.999Z"},
+        "nullCount": {"id": 0, "region": 17, "amount": 0, "at": 0},
+        "tightBounds": True,
+    }
+    text = json.dumps(stats, separators=(",", ":"))
+    return AddFile(f"{uuid.uuid4()}.parquet", {}, 40_000_000, now_ms(), True, stats=text)
+
+
+def main(order: dict[str, Any]) -> None:
+    with lakebed.connect(order["warehouse"], order["metastore"]) as lake:
+        handle = lake.table(order["table"])._handle
+        waiting = [files() for _ in range(order["commits"])]
+        handle.metastore.state(handle.table_id)  # the connection is open, as in a running writer
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for adds in waiting:
+            draft = Draft(handle, handle.metastore.state(handle.table_id))
+            draft.adds = {add.path: add for add in adds}
+            draft.claims.append(Claim(Kind.APPEND))
+            land([draft])
+        print("done", flush=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
