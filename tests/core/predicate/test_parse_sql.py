@@ -131,6 +131,7 @@ def test_sql_means(text, node):
         ("lower(id) = 'x'", "expected one string; found .BIGINT."),
         ("cast(id as binary) = X'00'", "cannot be cast"),
         ("cast(id as nonsense) = 1", "nonsense"),
+        ("cast(id as variant) = 1", "variant"),
         ("cast('x' as int) = 1", "is no INT"),
         ("id = 1" + "0" * 40, "at most 38"),
         ("1 < id < 3", "do not compare"),

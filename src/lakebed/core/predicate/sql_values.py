@@ -7,7 +7,7 @@ from functools import partial
 
 from sqlglot import exp
 
-from lakebed.core.errors import PredicateError
+from lakebed.core.errors import PredicateError, SchemaError
 from lakebed.core.predicate.coercion import (
     FLOATS,
     as_decimal,
@@ -100,7 +100,11 @@ def _negative(reader: Reader, tree: exp.Expression) -> Node:
 
 def _cast(reader: Reader, tree: exp.Expression) -> Node:
     only(tree, "this", "to")
-    return convert(reader.read(tree.this), type_from_ddl(tree.args["to"].sql("spark")))
+    try:
+        target = type_from_ddl(tree.args["to"].sql("spark"))
+    except SchemaError as error:
+        raise PredicateError(f"{place(tree)}: {error}") from error
+    return convert(reader.read(tree.this), target)
 
 
 def _to_date(reader: Reader, tree: exp.Expression) -> Node:
