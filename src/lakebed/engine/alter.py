@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakebed.core.commit import Claim, Kind
-from lakebed.core.errors import DataError
+from lakebed.core.errors import DataError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
 from lakebed.core.predicate import parse
 from lakebed.core.properties import (
@@ -17,8 +17,10 @@ from lakebed.core.properties import (
     configuration_key,
     to_configuration,
 )
+from lakebed.core.schema import Struct
 from lakebed.core.schema_delta import to_delta
-from lakebed.core.schema_path import format_path, parse_path
+from lakebed.core.schema_edit import resolve
+from lakebed.core.schema_path import format_path
 from lakebed.delta.features import table_protocol, upgrade
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, scan
@@ -26,10 +28,14 @@ from lakebed.engine.scan import ScanOrder, scan
 
 def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
     """Apply schema changes to the draft. Raises SchemaError, or DataError for nulls in a column made non-null."""
-    required = [change for change in changes if isinstance(change, SetNullable) and not change.nullable]
-    for change in required:
-        _refuse_nulls(draft, parse_path(change.path))
     before = draft.metadata
+    required = [
+        resolve(before.schema, change.path)[0]
+        for change in changes
+        if isinstance(change, SetNullable) and not change.nullable
+    ]
+    for path in required:
+        _refuse_nulls(draft, path)
     evolved = evolve(
         before.schema,
         changes,
@@ -50,7 +56,7 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         partition_columns=evolved.partition_columns,
         configuration=configuration,
     )
-    not_null = tuple(evolved.schema[parse_path(c.path)[0]].physical_name for c in required)
+    not_null = tuple(before.schema[path[0]].physical_name for path in required)
     _finish(draft, Claim(Kind.ALTER, not_null=not_null), "schema", [str(c) for c in changes])
 
 
@@ -81,6 +87,11 @@ def _finish(draft: Draft, claim: Claim, what: str, value: object) -> None:
 
 def _refuse_nulls(draft: Draft, path: tuple[str, ...]) -> None:
     """Raise DataError if any live row has a null at ``path`` whose parent is not null."""
+    if any(not isinstance(resolve(draft.metadata.schema, path[:n])[1].type, Struct) for n in range(1, len(path))):
+        raise SchemaError(
+            f"table {draft.handle.name}: {format_path(path)} cannot become non-null",
+            expected="a column or a member of a struct; what is inside arrays and maps stays nullable",
+        )
     condition = f"{_quoted(path)} IS NULL"
     if len(path) > 1:
         condition += f" AND {_quoted(path[:-1])} IS NOT NULL"

@@ -17,7 +17,7 @@ from lakebed.core.predicate import columns as columns_of
 from lakebed.core.steps import Step, reach
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, dead_rows, positions
-from lakebed.storage.deletion_vector import write_vectors
+from lakebed.storage.deletion_vector import from_arrow, write_vectors
 
 
 def delete(draft: Draft, predicate: Node) -> int:
@@ -88,11 +88,8 @@ def _strike(draft: Draft, add: AddFile, predicate: Node) -> _Struck:
     return _Struck(add, rows, dead, len(dead) - len(before))
 
 
-def _true_positions(mask: pa.BooleanArray | pa.ChunkedArray, start: int) -> BitMap64:
-    if isinstance(mask, pa.ChunkedArray):
-        mask = mask.combine_chunks()
-    found = pc.add(pc.indices_nonzero(mask.fill_null(False)), start)
-    return BitMap64(found.to_pylist())
+def _true_positions(mask: pa.Array, start: int) -> BitMap64:
+    return from_arrow(pc.add(pc.indices_nonzero(mask.fill_null(False)).cast(pa.int64()), start))
 
 
 def _write_vectors(draft: Draft, struck: list[_Struck]) -> None:
