@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import inspect
 import io
+from functools import cache
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
@@ -21,8 +21,6 @@ from lakebed.core.schema_arrow import FIELD_ID
 
 # On mixed data level 1 was 1.8 times as fast as polars' default of 3, and no larger.
 _LEVELS = {"zstd": 1}
-# Without this argument polars makes every column optional and knows no field ids.
-_POLARS_KEEPS_SCHEMA = "arrow_schema" in inspect.signature(pl.DataFrame.write_parquet).parameters
 
 
 def encode(rows: pa.Table, options: Options, name: str) -> memoryview:
@@ -30,14 +28,24 @@ def encode(rows: pa.Table, options: Options, name: str) -> memoryview:
 
     The schema of ``rows`` is the schema of the file: physical names, nullability, field ids.
     """
+    import polars as pl  # not at the top: a process that only reads metadata starts faster without it
+
     schema = file_schema(rows.schema)
     rows = rows.replace_schema_metadata(None).cast(schema)
     try:
-        if _POLARS_KEEPS_SCHEMA and all(_polars_keeps(f.type) for f in schema):
+        if _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema):
             return _encode_polars(rows, schema, options)
         return _encode_arrow(rows, options)
     except (pl.exceptions.PolarsError, pa.ArrowException) as cause:
         raise StorageError(f"{name}: the rows cannot be encoded as Parquet", found=str(cause)) from cause
+
+
+@cache
+def _polars_keeps_schema() -> bool:
+    """Without this argument polars makes every column optional and knows no field ids."""
+    import polars as pl
+
+    return "arrow_schema" in inspect.signature(pl.DataFrame.write_parquet).parameters
 
 
 def file_schema(schema: pa.Schema) -> pa.Schema:
@@ -57,6 +65,8 @@ def _polars_keeps(kind: pa.DataType) -> bool:
 
 
 def _encode_polars(rows: pa.Table, schema: pa.Schema, options: Options) -> memoryview:
+    import polars as pl
+
     frame = pl.from_arrow(rows, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
     out = io.BytesIO()

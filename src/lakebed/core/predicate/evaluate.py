@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from lakebed.core.errors import PredicateError
 from lakebed.core.predicate.expression import to_expression
@@ -48,6 +47,8 @@ def evaluate(node: Node, rows: pa.RecordBatch | pa.Table) -> pa.Array:
 
 def project(expression: pc.Expression, table: pa.Table) -> pa.Array:
     """The value of an Arrow expression for each row, in order; raises what Arrow raises."""
+    from pyarrow import acero  # not at the top: it brings in pandas, if there is one
+
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     value = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]))
     result = acero.Declaration.from_sequence([source, value]).to_table(use_threads=False)
