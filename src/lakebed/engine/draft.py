@@ -60,6 +60,8 @@ class Draft:
     metrics: dict[str, int] = field(default_factory=dict)
     written: list[str] = field(default_factory=list)
     """Files that this draft has made; they go if the commit certainly does not land."""
+    published: bool = False
+    """Whether the open log has the commit; set when it has landed."""
 
     def __post_init__(self) -> None:
         self.metadata = self.base.metadata
@@ -119,6 +121,14 @@ class Draft:
                 fix="set the property 'append-only' to false",
             )
 
+    @property
+    def info(self) -> dict[str, dict[str, str]]:
+        """What history says of the operation."""
+        return {
+            "operationParameters": {k: str(v) for k, v in self.parameters.items()},
+            "operationMetrics": {k: str(v) for k, v in self.metrics.items()},
+        }
+
     def prepare(self, info: Mapping[str, Any] | None = None) -> PreparedCommit:
         """The commit that this draft asks for."""
         return PreparedCommit(
@@ -129,11 +139,7 @@ class Draft:
             claims=tuple(self.claims),
             actions=self._actions(),
             made_for=self.base.metadata,
-            info={
-                "operationParameters": {k: str(v) for k, v in self.parameters.items()},
-                "operationMetrics": {k: str(v) for k, v in self.metrics.items()},
-                **(info or {}),
-            },
+            info={**self.info, **(info or {})},
         )
 
     def _actions(self) -> tuple[Action, ...]:

@@ -35,7 +35,7 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
                 draft.discard()
             else:
                 draft.tidy()
-            follow(draft.handle)
+            draft.published = follow(draft.handle, draft.metadata)
         return outcome.commits
     discard(changed)
     if isinstance(outcome, Conflict):

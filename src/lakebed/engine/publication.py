@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from lakebed.core.actions import now_ms
+from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.errors import StorageError
 from lakebed.core.properties import value_of
 from lakebed.delta.checkpoint import write_checkpoint
@@ -20,13 +20,25 @@ class PublicationWarning(UserWarning):
 
 
 class _Source:
-    """What ``publish`` needs of the metastore, for one table."""
+    """What ``publish`` needs of the metastore, for one table; used for one pass.
+
+    A batch that is not full was the last one: later commits are published by those who make them.
+    """
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._ended = False
+        self.first: int | None = None
+        """The oldest version that had to be published; None if there was none."""
 
     def unpublished(self, limit: int) -> list[tuple[int, str]]:
-        return self._handle.metastore.unpublished(self._handle.table_id, limit)
+        if self._ended:
+            return []
+        found = self._handle.metastore.unpublished(self._handle.table_id, limit)
+        self._ended = len(found) < limit
+        if found and self.first is None:
+            self.first = found[0][0]
+        return found
 
     def mark_published(self, version: int) -> None:
         self._handle.metastore.mark_published(self._handle.table_id, version)
@@ -37,18 +49,34 @@ def publish_versions(handle: Handle) -> int:
 
     Raises StorageError if the log cannot be written; what was committed stays committed.
     """
-    before = handle.metastore.published(handle.table_id)
-    version = max(before, publish(handle.store, _Source(handle)))
-    interval = int(value_of("checkpoint-interval", handle.metastore.state(handle.table_id).metadata.configuration))
-    if version // interval > max(before, 0) // interval:
+    last = _publish(handle, None)
+    return handle.metastore.published(handle.table_id) if last is None else last
+
+
+def _publish(handle: Handle, metadata: Metadata | None) -> int | None:
+    """Publish, and write a checkpoint when its time has come; the last version written, None if none was.
+
+    ``metadata`` is the table's present one, if the caller knows it.
+    """
+    source = _Source(handle)
+    last = publish(handle.store, source)
+    if source.first is None:
+        return None
+    metadata = metadata or handle.metastore.state(handle.table_id).metadata
+    interval = int(value_of("checkpoint-interval", metadata.configuration))
+    if last // interval > max(source.first - 1, 0) // interval:
         checkpoint(handle)
-    return version
+    return last
 
 
-def follow(handle: Handle) -> None:
-    """Publish after a commit that has landed: a failure here is a warning, never a failed commit."""
+def follow(handle: Handle, metadata: Metadata | None = None) -> bool:
+    """Publish after a commit that has landed: a failure here is a warning, never a failed commit.
+
+    Returns whether the log has the commit. ``metadata`` is the table's present one, if the caller knows it.
+    """
     try:
-        publish_versions(handle)
+        _publish(handle, metadata)
+        return True
     except StorageError as error:
         warnings.warn(
             PublicationWarning(
@@ -57,6 +85,7 @@ def follow(handle: Handle) -> None:
             ),
             stacklevel=2,
         )
+        return False
 
 
 def checkpoint(handle: Handle) -> int:

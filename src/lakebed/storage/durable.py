@@ -39,12 +39,17 @@ def replace_file(path: str, data: Bytes, *, sync: bool) -> None:
 def create_file(path: str, data: Bytes) -> bool:
     """Create ``path`` with this content, durably; False if it was there already.
 
-    Of several processes exactly one gets True: a hard link cannot replace a file.
+    Of several processes exactly one gets True: a hard link cannot replace a file. The others return when the
+    name is durable too, whoever made it.
     """
+    if os.path.lexists(path):
+        sync_directory(os.path.dirname(path))
+        return False
     with _temporary(path, data, sync=True) as temporary:
         try:
             os.link(temporary, path)
         except FileExistsError:
+            sync_directory(os.path.dirname(path))
             return False
         except OSError as failure:
             if failure.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS):
