@@ -115,7 +115,7 @@ class RandomHistory:
 
     def append_many(self) -> None:
         """One file with enough rows for a deletion vector that does not fit into the log."""
-        fixed = {name: None for name in self.partition_by}
+        fixed: dict[str, Any] = dict.fromkeys(self.partition_by)
         self.table.append([self._row(**fixed) | {"id": i % KEYS} for i in range(400)])
 
     def overwrite(self) -> None:

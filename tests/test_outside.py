@@ -59,7 +59,7 @@ def compare(table: lakebed.Table, path: str, versions: range) -> Counter[str]:
             check_same(by_deltalake(path, version), ours, f"deltalake, version {version}")
             compared["deltalake"] += 1
         if used & REFUSED_BY_POLARS:
-            with pytest.raises(Exception, match="reader features .*(columnMapping|typeWidening)"):
+            with pytest.raises(Exception, match=r"reader features .*(columnMapping|typeWidening)"):
                 by_polars(path, version)
         else:
             check_same(by_polars(path, version), as_polars_reads(view), f"polars, version {version}")

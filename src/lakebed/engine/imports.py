@@ -23,16 +23,19 @@ class Imported:
     name: TableName
 
 
-def import_log(metastore: Metastore, store: Store, name: TableName | None) -> Imported:
+def import_log(metastore: Metastore, store: Store, name: TableName | None, *, make_namespace: bool = False) -> Imported:
     """Load the whole history that the log still has; ``name`` is by default the one that the log gives.
 
-    Raises NotFoundError, CorruptFileError or UnsupportedFeatureError of the log, AlreadyExistsError if the
+    With ``make_namespace`` a namespace that is not there is made, as after the loss of a metastore. Raises
+    NotFoundError, CorruptFileError or UnsupportedFeatureError of the log, AlreadyExistsError if the
     metastore knows the place or the name already.
     """
     newest = read_log(store)
     chosen = name or _logged_name(newest, store)
     listing = list_log(store)
     first = _first_version(listing, newest.version)
+    if make_namespace:
+        metastore.create_namespace(chosen.namespace, {}, if_not_exists=True)
     metastore.import_table(
         chosen.namespace, chosen.name, store.location.uri, newest.metadata.id, _versions(store, listing, first, newest)
     )
@@ -60,26 +63,39 @@ def _versions(store: Store, listing: LogListing, first: int, newest: Snapshot) -
     previous = -1
     for version in range(first, newest.version + 1):
         if version == first and first > 0:
-            actions = _whole(read_log(store, first))
+            actions = _whole(store, listing, read_log(store, first))
         else:
             actions = read_actions(store, version)
-        stamp = _stamp(actions) or listing.commits.get(version) or now_ms()
+        stamp = _stamp(actions) or listing.commits.get(version) or _just_before(store, version + 1, newest)
         previous = max(stamp, previous + 1)
         yield LoggedVersion(version, previous, actions)
+
+
+def _just_before(store: Store, following: int, newest: Snapshot) -> int:
+    """A time for a version whose commit is gone; any later one would push the times of its followers."""
+    if following > newest.version:
+        return now_ms()
+    stamp = _stamp(read_actions(store, following))
+    return now_ms() if stamp is None else stamp - 1
 
 
 def _stamp(actions: tuple[Action, ...]) -> int | None:
     return next((a.timestamp for a in actions if isinstance(a, CommitInfo) and a.timestamp is not None), None)
 
 
-def _whole(snapshot: Snapshot) -> tuple[Action, ...]:
-    """A snapshot as the actions of one commit."""
-    info = () if snapshot.timestamp is None else (CommitInfo({"timestamp": snapshot.timestamp}),)
+def _whole(store: Store, listing: LogListing, snapshot: Snapshot) -> tuple[Action, ...]:
+    """A snapshot as the actions of one commit, told by what the commit's own file says if it is still there."""
+    told: tuple[Action, ...] = ()
+    if snapshot.version in listing.commits:
+        told = tuple(a for a in read_actions(store, snapshot.version) if isinstance(a, CommitInfo))
+    elif snapshot.timestamp is not None:
+        told = (CommitInfo({"timestamp": snapshot.timestamp}),)
     return (
-        *info,
+        *told,
         snapshot.protocol,
         snapshot.metadata,
         *snapshot.domains.values(),
         *snapshot.transactions.values(),
+        *snapshot.tombstones.values(),
         *snapshot.files.values(),
     )
