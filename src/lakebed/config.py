@@ -89,7 +89,11 @@ def _merged(layers: Iterable[list[Setting]]) -> dict[str, Setting]:
         for setting in layer:
             key = _PLACES.get(normalise(setting.name)) or _option_field(setting)
             if key in own and own[key].value != setting.value:
-                raise OptionError(f"{own[key].source} and {setting.source} set '{key}' twice", fix="keep one of them")
+                raise OptionError(
+                    f"'{own[key].name}' ({own[key].source}) and '{setting.name}' ({setting.source}) "
+                    "are the same setting with two values",
+                    fix="keep one of them",
+                )
             own[key] = setting
         merged |= own
     return merged

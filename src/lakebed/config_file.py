@@ -35,7 +35,7 @@ class Setting:
         raise OptionError(
             f"{self.source}: '{self.name}' has a wrong value",
             expected="text",
-            found=type(self.value).__name__,
+            found="empty text" if isinstance(self.value, str) else type(self.value).__name__,
         )
 
 

@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from lakebed.config import load
-from lakebed.core.errors import InputError
+from lakebed.core.errors import InputError, OptionError
 from lakebed.core.location import Location
 from lakebed.core.names import TableName
 from lakebed.core.options import Options
 from lakebed.delta.log import read_log
 from lakebed.engine.point import LogPoint
+from lakebed.records import check_whole
 from lakebed.storage.store import open_store
 from lakebed.table import Table
 from lakebed.view import TableView
@@ -36,8 +37,9 @@ def connect(
     >>> lake.namespaces()
     ['default']
     """
-    root = os.fspath(warehouse) if warehouse is not None else None
-    return Warehouse(load(root, metastore, options), spark)
+    if warehouse is not None and not isinstance(warehouse, str | os.PathLike):
+        raise OptionError("warehouse= is a directory or a URI", expected="text or a path", found=repr(warehouse))
+    return Warehouse(load(warehouse, metastore, options), spark)
 
 
 def read_delta(path: str | os.PathLike[str], version: int | None = None, **options: Any) -> TableView:
@@ -52,6 +54,8 @@ def read_delta(path: str | os.PathLike[str], version: int | None = None, **optio
     [{'n': 1}]
     """
     parsed = Options.parse(options)
+    if version is not None:
+        check_whole(version, "a version")
     place = Location.parse(os.fspath(path), default_fs=parsed.default_fs)
     store = open_store(place, parsed)
     return TableView(place.uri, LogPoint(read_log(store, version)), store, parsed)
@@ -65,6 +69,9 @@ def recover(
     **options: Any,
 ) -> Table:
     """Rebuild a table's metastore rows from its open log alone, and return the table.
+
+    Every version that the log still has comes back as it was. What the log does not hold is lost with the
+    metastore: tags, properties of namespaces, and versions that had landed but were not published yet.
 
     The warehouse is that of the configuration, or, failing that, the directory that the table's own name implies:
     ``w`` for the table ``shop.orders`` at ``w/shop/orders``.

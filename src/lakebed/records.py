@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from lakebed.core.errors import InputError
+
 
 @dataclass(frozen=True)
 class Commit:
@@ -45,3 +47,10 @@ def moment(milliseconds: int) -> datetime:
 def numbers(metrics: Mapping[str, Any]) -> dict[str, int]:
     """The counts of a commit's metrics; the open log keeps them as text."""
     return {name: int(text) for name, text in metrics.items() if str(text).lstrip("-").isdecimal()}
+
+
+def check_whole(number: object, what: str) -> int:
+    """The number itself if it is a whole one from 0. Raises InputError that says ``what`` should be one."""
+    if type(number) is not int or number < 0:
+        raise InputError(f"{what} is a whole number from 0", found=repr(number))
+    return number

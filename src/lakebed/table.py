@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from lakebed.core.actions import now_ms
-from lakebed.core.commit import Claim, Kind, Recompute
+from lakebed.core.commit import Claim, Committed, Kind, Recompute
 from lakebed.core.errors import ConflictError, InputError
 from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.engine.draft import Draft, Handle
@@ -18,8 +18,8 @@ from lakebed.engine.land import land
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
-from lakebed.metastore import TableState
-from lakebed.records import Commit, Tag, moment, numbers
+from lakebed.metastore import TableState, VersionRecord
+from lakebed.records import Commit, Tag, check_whole, moment, numbers
 from lakebed.view import TableView
 from lakebed.writable import Writable
 
@@ -50,28 +50,34 @@ class Table(Writable[Commit]):
         return self._handle.metastore.state(self._handle.table_id, version)
 
     def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> Commit:
-        attempts = self._options.commit_retries + 1
+        attempts = self._options.commit_retries + 1 if repeatable else 1
         for attempt in range(attempts):
             draft = Draft(self._handle, self._state())
             try:
+                draft.refuse_if_unwritable()
                 operation(draft)
             except BaseException:
                 draft.discard()
                 raise
             done = land([draft])
             if not isinstance(done, Recompute):
-                return self._commit(done[0].version, repeated=done[0].repeated)
-            if not repeatable:
-                break
+                return self._earlier(done[0]) if done[0].repeated else self._landed(draft, done[0])
             time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         raise ConflictError(
-            f"table {self.name}: maintenance kept replacing the same files while this was prepared",
-            fix=f"nothing was changed after {attempts} tries; try again",
+            f"table {self.name}: maintenance has replaced files that this change was prepared with",
+            fix=f"nothing was changed after {attempts} attempt(s); run it again",
         )
 
-    def _commit(self, version: int, *, repeated: bool = False) -> Commit:
-        (record,) = self._handle.metastore.history(self._handle.table_id, start=version, end=version)
-        return self._as_commit(record, repeated=repeated)
+    def _earlier(self, done: Committed) -> Commit:
+        """The commit that an application's transaction had landed as before."""
+        (record,) = self._handle.metastore.history(self._handle.table_id, start=done.version, end=done.version)
+        return self._as_commit(record, repeated=True)
+
+    def _landed(self, draft: Draft, done: Committed) -> Commit:
+        kind = draft.claims[-1].kind
+        return self._as_commit(
+            VersionRecord(done.version, done.timestamp, kind, done.commit_id, draft.info, draft.published)
+        )
 
     def _as_commit(self, record: Any, *, repeated: bool = False) -> Commit:
         return Commit(
@@ -96,6 +102,8 @@ class Table(Writable[Commit]):
         >>> [(c.version, c.operation) for c in t.history()]
         [(1, 'append'), (0, 'create')]
         """
+        if limit is not None:
+            check_whole(limit, "limit=")
         return [self._as_commit(r) for r in self._handle.metastore.history(self._handle.table_id, limit=limit)]
 
     def at(self, *, version: int | None = None, timestamp: Moment | None = None, tag: str | None = None) -> TableView:
@@ -113,13 +121,16 @@ class Table(Writable[Commit]):
         return TableView(self.name, StoredPoint(self._handle, state), self._store, self._options)
 
     def _resolve(self, version: Any, timestamp: Moment | None, tag: str | None) -> int:
-        given = [v for v in (version, timestamp, tag) if v is not None]
-        if len(given) != 1:
-            raise InputError("say which version", expected="one of version=, timestamp=, tag=", found=f"{len(given)}")
+        given = {"version": version, "timestamp": timestamp, "tag": tag}
+        named = [f"{name}=" for name, value in given.items() if value is not None]
+        if len(named) != 1:
+            raise InputError(
+                f"table {self.name}: say which version",
+                expected="one of version=, timestamp=, tag=",
+                found=" and ".join(named) or "none of them",
+            )
         if version is not None:
-            if not isinstance(version, int) or isinstance(version, bool) or version < 0:
-                raise InputError("a version is a whole number from 0", found=repr(version))
-            return version
+            return check_whole(version, "a version")
         if timestamp is not None:
             return self._handle.metastore.version_at(self._handle.table_id, to_millis(timestamp))
         return self._handle.metastore.tag(self._handle.table_id, str(tag)).version
@@ -151,7 +162,7 @@ class Table(Writable[Commit]):
         >>> t.at(tag="empty").count()
         0
         """
-        chosen = self._state(version).version
+        chosen = self._state(None if version is None else check_whole(version, "a version")).version
         until = None if retain is None else now_ms() + to_duration_ms(retain)
         self._handle.metastore.create_tag(self._handle.table_id, name, chosen, until)
         return next(tag for tag in self.tags() if tag.name == name)

@@ -174,7 +174,7 @@ class Readable(ABC):
     def _columns(self, metadata: Metadata, columns: Sequence[str] | None) -> tuple[str, ...]:
         if columns is None:
             return metadata.schema.names
-        if isinstance(columns, str) or not columns:
+        if isinstance(columns, str) or not columns or not all(isinstance(name, str) for name in columns):
             raise InputError("columns is a list of column names", found=repr(columns), fix="columns=['id', 'dt']")
         found = {name: metadata.schema.find(name) for name in columns}
         unknown = [name for name, field in found.items() if field is None]
@@ -184,7 +184,10 @@ class Readable(ABC):
                 expected=f"some of {', '.join(metadata.schema.names)}",
                 fix=did_you_mean(unknown[0], metadata.schema.names),
             )
-        return tuple(field.name for field in found.values() if field is not None)
+        names = [field.name for name in columns if (field := found[name]) is not None]
+        if len(set(names)) < len(names):
+            raise InputError(f"table {self.name}: a column is asked for twice", found=", ".join(map(repr, columns)))
+        return tuple(names)
 
 
 def _live_rows(add: AddFile) -> int:

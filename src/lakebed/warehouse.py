@@ -78,9 +78,10 @@ class Warehouse:
         >>> lake.namespaces()
         ['default', 'shop']
         """
-        self._metastore.create_namespace(
-            check_name(name, "namespace"), dict(properties or {}), if_not_exists=if_not_exists
-        )
+        given = dict(properties or {})
+        if not all(isinstance(text, str) for pair in given.items() for text in pair):
+            raise InputError(f"namespace {name}: properties are text", expected="{'owner': 'ann'}", found=repr(given))
+        self._metastore.create_namespace(check_name(name, "namespace"), given, if_not_exists=if_not_exists)
 
     def namespaces(self) -> list[str]:
         """The names of all namespaces, sorted.
@@ -153,7 +154,7 @@ class Warehouse:
         )
         place = self._place(table_name, location)
         store = open_store(place, self._options)
-        _refuse_foreign_log(store, table_name)
+        self._refuse_taken(table_name, store)
         first = PreparedCommit(
             table_id=metadata.id,
             table_name=str(table_name),
@@ -163,6 +164,7 @@ class Warehouse:
             actions=(table_protocol(columns, configuration, partitions), metadata),
             info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
         )
+        store.make_dir("_delta_log")
         self._metastore.create_table(table_name.namespace, table_name.name, place.uri, first)
         handle = self._handle_of(metadata.id, table_name, store)
         follow(handle)
@@ -172,6 +174,31 @@ class Warehouse:
         if location is None:
             return self._root.child(f"{name.namespace}/{name.name}")
         return Location.parse(location, default_fs=self._options.default_fs)
+
+    def _refuse_taken(self, name: TableName, store: Store) -> None:
+        """Raise if the place is another table's; the metastore decides about names and places once more."""
+        place = store.location
+        if place == self._root or self._root.path.startswith(place.path.rstrip("/") + "/"):
+            raise InputError(f"table {name} cannot be at {place}: the warehouse itself is there")
+        if _has_log(store):
+            raise self._taken(name, place)
+        above = place.parent
+        while above.path.startswith(self._root.path.rstrip("/") + "/"):
+            if _has_log(open_store(above, self._options)):
+                raise AlreadyExistsError(f"table {name}: {place} is inside the table at {above}", fix=_OTHER_PLACE)
+            above = above.parent
+
+    def _taken(self, name: TableName, place: Location) -> AlreadyExistsError:
+        for record in self._metastore.tables(name.namespace):
+            if record.name == name.name:
+                return AlreadyExistsError(f"table {name} exists already", fix="choose another name, or drop it first")
+            if record.location == place.uri:
+                owner = f"{record.namespace}.{record.name}"
+                return AlreadyExistsError(f"table {name}: table {owner} is at {place}", fix=_OTHER_PLACE)
+        return AlreadyExistsError(
+            f"table {name}: there is a Delta table at {place} already",
+            fix="take it in with lake.register(name, path), delete it, or pass another location=",
+        )
 
     def _handle_of(self, table_id: str, name: TableName, store: Store) -> Handle:
         return Handle(table_id, str(name), self._metastore, store, self._options)
@@ -252,7 +279,8 @@ class Warehouse:
     def recover(self, path: str, name: str | None = None) -> Table:
         """Rebuild the metastore's rows of a table from its open log alone; the log names the table.
 
-        Raises AlreadyExistsError while the metastore still knows a table at that place.
+        Its namespace is made if it is not there. Tags are not in the log: make them again. Raises
+        AlreadyExistsError while the metastore still knows a table at that place.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())
@@ -262,11 +290,11 @@ class Warehouse:
         'default.a'
         """
         place = Location.parse(path, default_fs=self._options.default_fs)
-        return self._take_in(None if name is None else TableName.parse(name), place)
+        return self._take_in(None if name is None else TableName.parse(name), place, make_namespace=True)
 
-    def _take_in(self, name: TableName | None, place: Location) -> Table:
+    def _take_in(self, name: TableName | None, place: Location, *, make_namespace: bool = False) -> Table:
         store = open_store(place, self._options)
-        found = import_log(self._metastore, store, name)
+        found = import_log(self._metastore, store, name, make_namespace=make_namespace)
         return Table(self._handle_of(found.table_id, found.name, store))
 
     def transaction(self) -> Transaction:
@@ -283,9 +311,8 @@ class Warehouse:
         return Transaction(self._metastore, self._find)
 
 
-def _refuse_foreign_log(store: Store, name: TableName) -> None:
-    if next(iter(store.list("_delta_log", recursive=False)), None) is not None:
-        raise AlreadyExistsError(
-            f"table {name}: there is a Delta table at {store.location.uri} already",
-            fix="take it in with lake.register(name, path), delete it, or pass another location=",
-        )
+_OTHER_PLACE = "pass another location=, or leave it out"
+
+
+def _has_log(store: Store) -> bool:
+    return next(iter(store.list("_delta_log", recursive=False)), None) is not None

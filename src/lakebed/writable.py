@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
 from lakebed.core.actions import SetTransaction
-from lakebed.core.errors import InputError
+from lakebed.core.errors import InputError, SchemaError
 from lakebed.core.evolve import (
     AddColumn,
     Change,
@@ -19,12 +22,12 @@ from lakebed.core.evolve import (
     WidenColumn,
 )
 from lakebed.core.predicate import parse
-from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
 from lakebed.engine.alter import alter_schema, set_comment, set_properties
 from lakebed.engine.delete import delete
 from lakebed.engine.draft import Draft
-from lakebed.engine.inputs import to_reader
+from lakebed.engine.inputs import is_repeatable, to_reader
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
 from lakebed.view import Readable
 
@@ -56,9 +59,9 @@ class Writable(Readable, Generic[Result]):
 
         def run(draft: Draft) -> None:
             _once(draft, txn)
-            append(draft, to_reader(data, to_arrow(draft.metadata.schema)))
+            append(draft, _rows(data, draft))
 
-        return self._change(run, repeatable=False)
+        return self._change(run, repeatable=is_repeatable(data))
 
     def overwrite(self, data: Any, where: Any = None, *, txn: Txn | None = None) -> Result:
         """Replace rows: all, those of a predicate, or (``where="dynamic"``) the partitions that ``data`` is in.
@@ -76,7 +79,7 @@ class Writable(Readable, Generic[Result]):
 
         def run(draft: Draft) -> None:
             _once(draft, txn)
-            reader = to_reader(data, to_arrow(draft.metadata.schema))
+            reader = _rows(data, draft)
             if where is None:
                 overwrite_all(draft, reader)
             elif isinstance(where, str) and where.strip().lower() == "dynamic":
@@ -84,7 +87,7 @@ class Writable(Readable, Generic[Result]):
             else:
                 overwrite_where(draft, reader, parse(where, draft.metadata.schema))
 
-        return self._change(run, repeatable=False)
+        return self._change(run, repeatable=is_repeatable(data))
 
     def delete(self, where: Any, *, txn: Txn | None = None) -> Result:
         """Remove the rows for which ``where`` is true.
@@ -131,13 +134,13 @@ class Writable(Readable, Generic[Result]):
         ['number', 'note']
         """
         changes: list[Change] = [
-            *(WidenColumn(path, type_of(kind)) for path, kind in (widen or {}).items()),
-            *(SetNullable(path, flag) for path, flag in (nullable or {}).items()),
-            *(SetComment(path, text) for path, text in (comments or {}).items()),
+            *(WidenColumn(path, type_of(kind)) for path, kind in _items("widen", widen)),
+            *(SetNullable(path, _flag(path, flag)) for path, flag in _items("nullable", nullable)),
+            *(SetComment(path, text) for path, text in _items("comments", comments)),
             *(DropColumn(path) for path in _names(drop)),
-            *(RenameColumn(old, new) for old, new in (rename or {}).items()),
-            *(AddColumn(path, type_of(kind)) for path, kind in (add or {}).items()),
-            *(_move(path, place) for path, place in (move or {}).items()),
+            *(RenameColumn(old, new) for old, new in _items("rename", rename)),
+            *(AddColumn(path, _added_type(path, kind)) for path, kind in _items("add", add)),
+            *(_move(path, place) for path, place in _items("move", move)),
         ]
         if not changes and comment is None and not properties:
             raise InputError("alter was asked to change nothing", fix="pass add=, drop=, rename=, widen=, …")
@@ -150,16 +153,49 @@ class Writable(Readable, Generic[Result]):
             if comment is not None:
                 set_comment(draft, comment or None)
 
-        return self._change(run, repeatable=False)
+        return self._change(run)
+
+
+def _rows(data: Any, draft: Draft) -> pa.RecordBatchReader:
+    return to_reader(data, draft.metadata.schema, draft.handle.name)
 
 
 def _once(draft: Draft, txn: Any) -> None:
     if txn is None:
         return
     app_id, version = txn if isinstance(txn, tuple) and len(txn) == 2 else ("", -1)
-    if not isinstance(app_id, str) or not app_id or not isinstance(version, int) or version < 0:
-        raise InputError("txn names an application's transaction", expected="(app id, version)", found=repr(txn))
+    if not isinstance(app_id, str) or not app_id or type(version) is not int or version < 0:
+        raise InputError(
+            "txn= names an application and its own version of the write",
+            expected="text and a whole number from 0, like ('loader', 7)",
+            found=repr(txn),
+        )
     draft.transactions[app_id] = SetTransaction(app_id, version)
+
+
+def _items(argument: str, mapping: Any) -> list[tuple[str, Any]]:
+    if mapping is None:
+        return []
+    if not isinstance(mapping, Mapping) or not all(isinstance(path, str) for path in mapping):
+        raise InputError(f"{argument}= maps column names", expected="a dict", found=repr(mapping))
+    return list(mapping.items())
+
+
+def _flag(path: str, flag: object) -> bool:
+    if not isinstance(flag, bool):
+        raise InputError(f"column {path!r} is nullable or not", expected="True or False", found=repr(flag))
+    return flag
+
+
+def _added_type(path: str, kind: Any) -> Type:
+    """The type of a new column; it cannot be required, since the rows that are there have no value for it."""
+    required = isinstance(kind, str) and re.search(r"\bnot\s+null\s*$", kind, re.IGNORECASE)
+    if required or (isinstance(kind, pa.Field) and not kind.nullable):
+        raise SchemaError(
+            f"column {path!r} cannot be added as NOT NULL: the rows that are there have no value for it",
+            fix=f"add it without NOT NULL, write its values, then alter(nullable={{{path!r}: False}})",
+        )
+    return type_of(kind.type if isinstance(kind, pa.Field) else kind)
 
 
 def _names(drop: Iterable[str]) -> list[str]:

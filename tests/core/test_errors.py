@@ -87,7 +87,7 @@ def test_every_error_survives_a_process_boundary(kind, duplicate) -> None:
 
 def test_data_errors_list_every_problem() -> None:
     error = DataError("table t: rows do not fit", ("a is null", "b is text"), fix="cast b")
-    assert str(error) == "table t: rows do not fit:\n  - a is null\n  - b is text; fix: cast b"
+    assert str(error) == "table t: rows do not fit:\n  - a is null\n  - b is text\nfix: cast b"
     assert error.problems == ("a is null", "b is text")
     assert str(DataError("table t: rows do not fit")) == "table t: rows do not fit"
 

@@ -261,7 +261,7 @@ def test_validation_lists_every_problem_at_once() -> None:
     for part in (
         "column ID: the name is taken by id", "column s.element.X", "in column s.element: a column has an",
         "column _File", "column _lakebed_seq", "DECIMAL(39,2)", "DECIMAL(3,4)", "column m: a map key",
-        "column o: a struct needs a field", "type void", "type geometry", "partition column 's' is a ARRAY",
+        "column o: a struct needs a field", "type void", "type geometry", "partition column 's' is ARRAY",
         "partition column 'idd' is not in the schema (did you mean", "'id' is given twice",
     ):  # fmt: skip
         assert part in text

@@ -13,13 +13,15 @@ import pyarrow.types as pat
 from lakebed.core.adapt import adapt, widen_array
 from lakebed.core.errors import DataError
 from lakebed.core.lossless import conversion, hint
-from lakebed.core.recast import Recast, Rows, assemble, chunks_of, has_hidden_nulls, is_entries, sources_of
+from lakebed.core.recast import Recast, Rows, assemble, chunks_of, has_hidden_nulls, is_entries, nulls, sources_of
 from lakebed.core.schema import Array, Field, Map, Struct, Type
 from lakebed.core.schema_arrow import decoded_type, is_list_like, to_arrow
 from lakebed.core.schema_ddl import type_ddl
 from lakebed.core.schema_path import ELEMENT, KEY, VALUE, Path, did_you_mean, format_path
 
-__all__ = ["adapt", "check_schema", "conform", "widen_array"]
+__all__ = ["FIX", "adapt", "check_schema", "conform", "widen_array"]
+
+FIX = "nothing was written; change the rows, or the table with alter()"
 
 
 def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
@@ -37,6 +39,7 @@ def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
     lakebed.core.errors.DataError: table shop.orders: the rows do not fit:
       - column nam: not in the table (did you mean 'name'?); drop it, or add it to the table first
       - column id: 1 null in a NOT NULL column (in row 1)
+    fix: nothing was written; change the rows, or the table with alter()
     """
     target = to_arrow(schema)
     if batch.schema.equals(target) and not _needs_rebuilding(batch, schema):
@@ -48,7 +51,7 @@ def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
     columns = _columns(batch, schema, target, recast)
     problems += recast.findings.problems()
     if problems:
-        raise DataError(f"table {table_name}: the rows do not fit", tuple(problems))
+        raise DataError(f"table {table_name}: the rows do not fit", tuple(problems), fix=FIX)
     return assemble(batch, columns, target)
 
 
@@ -78,7 +81,7 @@ def _columns(batch: Rows, schema: Struct, target: pa.Schema, recast: Recast) -> 
     sources = sources_of(batch.schema.names, schema, stored=False)
     for field, source, arrow in zip(schema, sources, target, strict=True):
         if source is None:
-            made.append([pa.nulls(batch.num_rows, arrow.type)])
+            made.append([nulls(batch.num_rows, arrow.type)])
             continue
         column = batch.column(source)
         if any(_type_problems(column.type, field.type, (field.name,))):

@@ -50,7 +50,8 @@ class LakebedError(Exception):
             parts.append(f"found {found}")
         if fix is not None:
             parts.append(f"fix: {fix}")
-        super().__init__("; ".join(parts))
+        # After a list of problems the rest would look like a part of the last one.
+        super().__init__(("\n" if "\n" in what else "; ").join(parts))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.expected, self.found, self.fix)

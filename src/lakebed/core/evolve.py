@@ -175,7 +175,12 @@ class _Evolution:
             raise SchemaError(f"{place} cannot be dropped, it is a key or the table depends on it")
         left = tuple(f for f in struct if f.name != path[-1])
         if not left or (not parent and all(f.name in self.partition_columns for f in left)):
-            raise SchemaError(f"{place} cannot be dropped, it is the last one of its kind", fix="drop what contains it")
+            if parent:
+                raise SchemaError(f"{place} cannot be dropped, its struct has no other", fix="drop the whole struct")
+            raise SchemaError(
+                f"{place} cannot be dropped, a table needs a column besides its partition columns",
+                fix="add another column first, or drop the table",
+            )
         self.schema = edit_struct(self.schema, parent, lambda s: Struct(left))
 
     def _rename(self, change: RenameColumn) -> None:

@@ -42,7 +42,7 @@ def parse_metastore_url(text: str, directory: str | os.PathLike[str] = ".") -> s
     path = text[len(_SQLITE) :] if text.startswith(_SQLITE) else text
     is_path = text.startswith(_SQLITE) or (text.endswith(".db") and "://" not in text)
     if not is_path or not path or path == ":memory:":
-        raise OptionError("the metastore's address is not one", expected=_EXPECTED, found=masked_url(text))
+        raise OptionError("this is no address of a metastore", expected=_EXPECTED, found=masked_url(text))
     return _sqlite_url(str(Path(os.path.abspath(directory), os.path.expanduser(path))))
 
 

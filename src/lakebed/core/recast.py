@@ -110,7 +110,7 @@ class Recast:
         """The array as the type; the array itself if it is that already. Raises ``TooLongError``."""
         target = type_to_arrow(kind)
         if pat.is_null(array.type):
-            return pa.nulls(len(array), target)
+            return nulls(len(array), target)
         same = array.type.equals(target) and (not self.stored or target.equals(type_to_arrow(kind, physical=True)))
         if same and not has_hidden_nulls(array, kind):
             return array
@@ -147,7 +147,7 @@ class Recast:
         sources = sources_of([f.name for f in array.type], kind, stored=self.stored)
         for column, source, arrow in zip(kind, sources, target, strict=True):
             if source is None:
-                child = pa.nulls(len(array), arrow.type)
+                child = nulls(len(array), arrow.type)
             else:
                 child = self._child(array, source, column, (*path, column.name), row_of)
             # Nulls that are only there because the struct is null; Parquet writers refuse them.
@@ -236,6 +236,17 @@ def sources_of(names: list[str], struct: Struct, *, stored: bool) -> list[int | 
         key = name.casefold()
         folded[key] = None if key in folded else i
     return [exact.get(f.name, folded.get(f.name.casefold())) for f in struct]
+
+
+def nulls(length: int, kind: pa.DataType) -> pa.Array:
+    """So many nulls. Required members below a null are filled, because Parquet writers refuse nulls there.
+
+    >>> nulls(2, pa.struct([pa.field("zip", pa.string(), nullable=False)])).field(0).null_count
+    0
+    """
+    if not pat.is_nested(kind):
+        return pa.nulls(length, kind)
+    return pa.array([None], kind).take(pa.repeat(pa.scalar(0, pa.int64()), length))
 
 
 def has_hidden_nulls(array: pa.Array, kind: Type) -> bool:

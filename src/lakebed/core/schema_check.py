@@ -105,7 +105,7 @@ def _partitioning(schema: Struct, partition_columns: Sequence[str]) -> Iterator[
         if name not in schema:
             yield f"partition column {name!r} is not in the schema ({did_you_mean(name, schema.names)})"
         elif not isinstance(schema[name].type, Primitive | Decimal):
-            yield f"partition column {name!r} is a {type_ddl(schema[name].type)}; it must be a single value"
+            yield f"partition column {name!r} is {type_ddl(schema[name].type)}; it must be a single value"
         if name in seen:
             yield f"partition column {name!r} is given twice"
         seen.add(name)

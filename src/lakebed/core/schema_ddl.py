@@ -149,7 +149,7 @@ class _Parser:
         return self._next >= len(self._tokens)
 
     def found(self) -> str:
-        return "the end" if self.at_end() else repr(self._source(self._tokens[self._next]))
+        return "end of the text" if self.at_end() else repr(self._source(self._tokens[self._next]))
 
     def fail(self, what: str, *, expected: str | None = None, fix: str | None = None) -> NoReturn:
         offset = len(self._text) if self.at_end() else self._tokens[self._next].start - 1

@@ -50,9 +50,10 @@ def read_log(store: Store, version: int | None = None) -> Snapshot:
         try:
             snapshot = _build(store, way, found)
         except (CorruptFileError, FileMissingError) as error:
-            _log.warning("%s: version %d by another way, since %s", store.location, way.version, error)
             failure = failure or error
             continue
+        if failure is not None:
+            _log.warning("%s: version %d was read another way, since %s", store.location, way.version, failure)
         check_readable(snapshot.protocol, snapshot.metadata, table=str(store.location))
         return snapshot
     assert failure is not None

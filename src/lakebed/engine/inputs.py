@@ -8,15 +8,19 @@ from typing import Any
 import pyarrow as pa
 
 from lakebed.core.errors import InputError
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.engine.python_rows import table_of_dicts
 
 ACCEPTED = "a pyarrow Table, RecordBatch or RecordBatchReader, a pandas or polars DataFrame, a list of dicts, \
 or any object with the Arrow C stream interface"
 
 
-def to_reader(data: Any, schema: pa.Schema) -> pa.RecordBatchReader:
-    """A reader over ``data``; ``schema`` types plain Python rows. Raises InputError for anything else.
+def to_reader(data: Any, schema: Struct, table_name: str) -> pa.RecordBatchReader:
+    """A reader over ``data``; the table's ``schema`` types plain Python rows. Raises InputError for anything else.
 
-    >>> to_reader([{"id": 1}], pa.schema({"id": pa.int64()})).read_all().num_rows
+    >>> from lakebed.core.schema_ddl import from_ddl
+    >>> to_reader([{"id": 1}], from_ddl("id BIGINT"), "t").read_all().num_rows
     1
     """
     if isinstance(data, pa.RecordBatchReader):
@@ -31,16 +35,28 @@ def to_reader(data: Any, schema: pa.Schema) -> pa.RecordBatchReader:
     if module == "pandas" and hasattr(data, "columns"):
         return _from_pandas(data)
     if isinstance(data, list | tuple):
-        return _from_list(data, schema)
+        return _from_list(data, schema, table_name)
     if hasattr(data, "__arrow_c_stream__"):
         return _from_stream(data)
     if isinstance(data, Iterator):
         return _from_iterator(data)
-    raise InputError("rows of this type cannot be written", expected=ACCEPTED, found=_type_name(data))
+    fix = "pass a list with it: [row]" if isinstance(data, dict) else None
+    raise InputError("rows of this type cannot be written", expected=ACCEPTED, found=_type_name(data), fix=fix)
+
+
+def is_repeatable(data: Any) -> bool:
+    """Whether ``data`` can be read a second time, should the first attempt have to be redone.
+
+    >>> is_repeatable([{"id": 1}]), is_repeatable(iter([]))
+    (True, False)
+    """
+    return not isinstance(data, Iterator | pa.RecordBatchReader) and (
+        isinstance(data, list | tuple | pa.Table | pa.RecordBatch) or hasattr(type(data), "columns")
+    )
 
 
 def _type_name(value: object) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 def _from_pandas(frame: Any) -> pa.RecordBatchReader:
@@ -49,7 +65,7 @@ def _from_pandas(frame: Any) -> pa.RecordBatchReader:
     except (pa.ArrowException, TypeError) as error:
         raise InputError(
             "the pandas DataFrame cannot be turned into Arrow",
-            found=str(error),
+            found=": ".join(map(str, reversed(error.args))),
             fix="give each column one type, or pass a pyarrow Table",
         ) from error
 
@@ -61,21 +77,15 @@ def _from_stream(data: Any) -> pa.RecordBatchReader:
         raise InputError(f"the Arrow stream of {_type_name(data)} cannot be read", found=str(error)) from error
 
 
-def _from_list(rows: list[Any] | tuple[Any, ...], schema: pa.Schema) -> pa.RecordBatchReader:
+def _from_list(rows: list[Any] | tuple[Any, ...], schema: Struct, table_name: str) -> pa.RecordBatchReader:
     if rows and isinstance(rows[0], pa.RecordBatch):
         return _from_iterator(iter(rows))
-    if not all(isinstance(row, dict) for row in rows):
-        wrong = next(row for row in rows if not isinstance(row, dict))
-        raise InputError("a list of rows must hold dicts", expected=ACCEPTED, found=f"a list with {wrong!r}")
+    wrong = next((row for row in rows if not isinstance(row, dict)), None)
+    if wrong is not None:
+        raise InputError("a list of rows must hold dicts", expected="[{'id': 1}, …]", found=f"a list with {wrong!r}")
     if not rows:
-        return schema.empty_table().to_reader()
-    names = dict.fromkeys(key for row in rows for key in row)
-    present = {name: schema.field(name).type if name in schema.names else None for name in names}
-    try:
-        columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in present.items()}
-    except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise InputError("a list of rows does not fit the table's types", found=str(error)) from error
-    return pa.table(columns).to_reader()
+        return to_arrow(schema).empty_table().to_reader()
+    return table_of_dicts(rows, schema, table_name).to_reader()
 
 
 def _from_iterator(batches: Iterable[Any]) -> pa.RecordBatchReader:
@@ -84,7 +94,9 @@ def _from_iterator(batches: Iterable[Any]) -> pa.RecordBatchReader:
     if first is None:
         raise InputError("an empty iterator has no schema", fix="pass an empty pyarrow Table with a schema")
     if not isinstance(first, pa.RecordBatch):
-        raise InputError("an iterator of rows must yield record batches", found=_type_name(first))
+        raise InputError(
+            "an iterator of rows must yield record batches", found=_type_name(first), fix="pass dicts as a list"
+        )
 
     def rest() -> Iterator[pa.RecordBatch]:
         yield first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector, Metadata
 from lakebed.core.conform import adapt
+from lakebed.core.errors import FileMissingError
 from lakebed.core.options import Options
 from lakebed.core.partition import decode_values
 from lakebed.core.predicate import Node, evaluate
@@ -85,17 +87,32 @@ def dead_rows(store: Store, vector: DeletionVector | None) -> BitMap64 | None:
     )
 
 
+@contextmanager
+def _named(order: ScanOrder) -> Iterator[None]:
+    """A file that the table names and that is gone: say whose it is, and what helps."""
+    try:
+        yield
+    except FileMissingError as error:
+        raise FileMissingError(
+            f"table {order.table_name}: a file of this version is missing: {error.what}",
+            fix="bring it back from a backup, or restore() a version without it; "
+            "only Lakebed may delete files of its tables",
+        ) from error
+
+
 def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
     """All physical rows of a file, dead ones too, with the position of each batch's first row."""
     at = place(order.store, add)
     start = 0
-    for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
-        yield start, _logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
-        start += batch.num_rows
+    with _named(order):
+        for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
+            yield start, _logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
+            start += batch.num_rows
 
 
 def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
-    dead = dead_rows(order.store, add.deletion_vector)
+    with _named(order):
+        dead = dead_rows(order.store, add.deletion_vector)
     for start, rows in positions(order, add):
         live = _keep(order, rows, dead, start)
         if live.num_rows:
@@ -103,12 +120,13 @@ def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
 
 
 def _read_file(order: ScanOrder, add: AddFile) -> pa.Table:
-    dead = dead_rows(order.store, add.deletion_vector)
     at = place(order.store, add)
     stored = _physical(order)
     if not stored:
         return pa.Table.from_batches(list(_scan_file(order, add)), order.output)
-    raw = read_table(at.store, at.path, stored)
+    with _named(order):
+        dead = dead_rows(order.store, add.deletion_vector)
+        raw = read_table(at.store, at.path, stored)
     return _keep(order, _logical(order, add, raw, raw.num_rows), dead, 0)
 
 

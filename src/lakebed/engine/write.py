@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakebed.core.actions import AddFile, Metadata
-from lakebed.core.conform import check_schema, conform
+from lakebed.core.conform import FIX, check_schema, conform
 from lakebed.core.errors import DataError
 from lakebed.core.options import Options
 from lakebed.core.partition import encode_value, partition_path
@@ -84,6 +84,8 @@ class TableWriter:
             file.writer.abort()
         self._open.clear()
         self._order.store.delete_many(self._paths)
+        for path in self._paths:
+            self._order.store.remove_empty_parents(path)
         self._done.clear()
 
     def _buffered(self) -> int:
@@ -133,11 +135,7 @@ def conformed(reader: pa.RecordBatchReader, order: WriteOrder) -> Iterator[pa.Re
     schema = order.metadata.schema
     problems = check_schema(reader.schema, schema)
     if problems:
-        raise DataError(
-            f"table {order.table_name}: the rows do not fit the table",
-            problems,
-            fix="nothing was written; change the rows, or the table with alter()",
-        )
+        raise DataError(f"table {order.table_name}: the rows do not fit", problems, fix=FIX)
     for batch in reader:
         if batch.num_rows:
             yield conform(batch, schema, table_name=order.table_name)

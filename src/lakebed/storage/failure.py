@@ -25,6 +25,7 @@ from lakebed.core.errors import (
 _ACCESS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _SPACE = {errno.ENOSPC, errno.EDQUOT}
 _MISSING = {errno.ENOENT, errno.ENOTDIR}
+_NO_DIRECTORY = {errno.ENOTDIR, errno.EEXIST}
 _AWS_CODE = re.compile(r"AWS Error (\w+)")
 _HTTP_STATUS = re.compile(r"HTTP status (\d+)")
 _AWS_MISSING = {"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"}
@@ -70,6 +71,8 @@ def storage_error(action: str, name: str, cause: Exception) -> StorageError:
     what = f"{name}: cannot {action} it"
     number = getattr(cause, "errno", None)
     code, status = _first(_AWS_CODE, cause), _first(_HTTP_STATUS, cause)
+    if number in _NO_DIRECTORY and action == "write":
+        return StorageError(f"{what}, a file is where a directory should be", fix="move the file, or use another place")
     if number in _MISSING or code in _AWS_MISSING:
         return FileMissingError(f"{what}, there is no such file")
     if number in _ACCESS or code in _AWS_ACCESS or status in ("401", "403"):

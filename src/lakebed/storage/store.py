@@ -103,6 +103,15 @@ class Store:
             stream: BinaryIO = self.filesystem.open_output_stream(self.path(rel))
             return stream
 
+    def make_dir(self, rel: str) -> None:
+        """Make a directory, if it is not there, so that a place that cannot be written shows early.
+
+        Nothing on S3, which has no directories.
+        """
+        if not self._is_object_store:
+            with translated("write", self.uri(rel)):
+                self.filesystem.create_dir(self.path(rel), recursive=True)
+
     def put(self, rel: str, data: durable.Bytes, *, sync: bool | None = None) -> None:
         """Write a file, replacing one of that name; readers see the old or the new content.
 
