@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from lakebed.metastore import Metastore, open_metastore
@@ -15,13 +17,22 @@ sys.path.insert(0, str(Path(__file__).parent))
 from table_under_test import Written, create
 
 
+@pytest.fixture(scope="session")
+def shared_database(postgres: Callable[[], str]) -> str:
+    """One database for many tests: a new schema in it takes a tenth of the time of a new database."""
+    return postgres()
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new, empty database of each kind."""
+    """A new, empty metastore's place of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/lake/metastore.db"
-    make: Callable[[], str] = request.getfixturevalue("postgres")
-    return make()
+    database: str = request.getfixturevalue("shared_database")
+    name = f"s{uuid.uuid4().hex}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}")
+    return f"{database}&options=-csearch_path%3D{name}"
 
 
 @pytest.fixture

@@ -1,23 +1,24 @@
 """Many rows at once: into the database, and out of it as Arrow columns.
 
-Neither goes through objects per row where the driver has something better: PostgreSQL copies text, SQLite's
-cursor gives tuples that become columns in batches.
+Both go past SQLAlchemy's rows to the driver: PostgreSQL copies rows in, and the cursors' tuples become columns
+batch by batch.
 """
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Insert, Integer, Select, Table, insert
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.expression import CompoundSelect
 
 _FEW = 200
-_BATCH = 20_000
-_BLOCK = 8 << 20
+_BATCH = 5_000
 _INSERTS: dict[Table, Insert] = {}
 
 
@@ -36,8 +37,8 @@ def copy_rows(connection: Connection, table: Table, rows: Iterable[Mapping[str, 
     names = [column.name for column in table.columns]
     values = ([row[name] for name in names] for row in rows)
     if connection.dialect.name == "postgresql":
-        driver: Any = connection.connection.dbapi_connection
-        with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(names)}) FROM STDIN") as copy:
+        statement = f"COPY {table.name} ({', '.join(names)}) FROM STDIN"
+        with _driver(connection) as driver, driver.cursor() as cursor, cursor.copy(statement) as copy:
             for row in values:
                 copy.write_row(row)
         return
@@ -61,67 +62,54 @@ def arrow_type(column: Column[Any]) -> pa.DataType:
 
 def fetch_arrow(connection: Connection, query: Select[Any] | CompoundSelect[Any], schema: pa.Schema) -> pa.Table:
     """The rows of ``query``, whose columns are those of ``schema``, as an Arrow table."""
-    if connection.dialect.name == "postgresql":
-        return _copied(connection, query, schema)
-    return _fetched(connection, query, schema)
-
-
-def _fetched(connection: Connection, query: Select[Any] | CompoundSelect[Any], schema: pa.Schema) -> pa.Table:
-    result = connection.execute(query)
-    cursor: Any = result.cursor
-    batches = []
-    while rows := cursor.fetchmany(_BATCH):
-        columns = [
-            pa.array(values, field.type) if field.type != pa.bool_() else pa.array(map(_truth, values), pa.bool_())
-            for values, field in zip(zip(*rows, strict=True), schema, strict=True)
-        ]
-        batches.append(pa.record_batch(columns, schema=schema))
-    result.close()
+    with _driver(connection) as driver, contextlib.closing(_run(connection, driver, query)) as cursor, _no_gc():
+        batches = []
+        while rows := cursor.fetchmany(_BATCH):
+            columns = zip(zip(*rows, strict=True), schema.types, strict=True)
+            batches.append(pa.record_batch([_column(*column) for column in columns], schema=schema))
     return pa.Table.from_batches(batches, schema)
 
 
-def _truth(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
-
-
-def _copied(connection: Connection, query: Select[Any] | CompoundSelect[Any], schema: pa.Schema) -> pa.Table:
-    # COPY takes no parameters; all of ours are numbers, which the compiler writes into the text.
+def _run(connection: Connection, driver: Any, query: Select[Any] | CompoundSelect[Any]) -> Any:
+    """A driver's cursor over the query's rows."""
+    if connection.dialect.name != "postgresql":
+        return connection.execute(query).cursor
+    # A cursor of the server's, so that the driver holds one batch at a time; all rows are wanted, soon or late.
+    connection.exec_driver_sql("SET LOCAL cursor_tuple_fraction = 1")
     text = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+    cursor = driver.cursor("lakebed_rows", binary=True)
+    cursor.execute(str(text))
+    return cursor
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    if kind == pa.bool_():
+        return pa.array([None if value is None else bool(value) for value in values], kind)
+    return pa.array(values, kind)
+
+
+@contextlib.contextmanager
+def _driver(connection: Connection) -> Iterator[Any]:
+    """The driver's own connection; its errors become SQLAlchemy's, as from any other statement."""
     driver: Any = connection.connection.dbapi_connection
-    read = _reader(schema)
-    tables = []
-    with driver.cursor() as cursor, cursor.copy(f"COPY ({text}) TO STDOUT (FORMAT csv)") as copy:
-        for block in _blocks(copy):
-            tables.append(read(block))
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    try:
+        yield driver
+    except connection.dialect.loaded_dbapi.Error as error:
+        lost = bool(getattr(driver, "broken", False))
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            "bulk rows", None, error, connection.dialect.loaded_dbapi.Error, connection_invalidated=lost
+        ) from error
 
 
-def _blocks(pieces: Iterable[Any]) -> Iterator[bytes]:
-    """Whole rows, gathered into blocks that are worth parsing."""
-    held: list[Any] = []
-    size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= _BLOCK:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
-
-
-def _reader(schema: pa.Schema) -> Callable[[bytes], pa.Table]:
-    options = {
-        "read_options": pacsv.ReadOptions(column_names=schema.names, block_size=1 << 30),
-        "parse_options": pacsv.ParseOptions(newlines_in_values=True),
-        # PostgreSQL writes null as nothing and empty text as "".
-        "convert_options": pacsv.ConvertOptions(
-            column_types=schema,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    }
-    return lambda block: pacsv.read_csv(pa.py_buffer(block), **options)
+@contextlib.contextmanager
+def _no_gc() -> Iterator[None]:
+    """No garbage collection while a million tuples come and go, none of which could be garbage in a cycle."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -60,11 +60,13 @@ class Database:
 
     def _open(self) -> None:
         self._pid = os.getpid()
-        self._engine = _sqlite_engine(self.address) if self.is_sqlite else _postgres_engine(self.address)
-        # Readers see one state over all their statements; with SQLite every transaction does.
-        self._reader = (
-            self._engine if self.is_sqlite else self._engine.execution_options(isolation_level="REPEATABLE READ")
-        )
+        if self.is_sqlite:
+            self._engine = self._reader = _sqlite_engine(self.address, synchronous="FULL")
+            self._relaxed = _sqlite_engine(self.address, synchronous="NORMAL")
+        else:
+            self._engine = self._relaxed = _postgres_engine(self.address)
+            # Readers see one state over all their statements; with SQLite every transaction does.
+            self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
         # SQLite has one writer; threads queue here instead of polling its lock.
         self._writing: contextlib.AbstractContextManager[Any] = (
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
@@ -75,13 +77,14 @@ class Database:
         if self._pid == os.getpid():
             return
         self._opening = threading.Lock()
-        _inherited.append(self._engine)
+        _inherited.extend((self._engine, self._relaxed))
         self._open()
 
     def close(self) -> None:
         """Close all connections."""
         if self._pid == os.getpid():
             self._engine.dispose()
+            self._relaxed.dispose()
 
     def probe(self) -> None:
         """Connect once. Raises MetastoreError if the database cannot be reached."""
@@ -108,18 +111,19 @@ class Database:
             time.sleep(pause)
         raise self._gave_up(failure)
 
-    def write(self, work: Work[T], *, landed: Work[T | None] | None = None, what: str = "") -> T:
+    def write(self, work: Work[T], *, landed: Work[T | None] | None = None, what: str = "", durable: bool = True) -> T:
         """The result of ``work``, committed. ``work`` may run several times, each in a fresh transaction.
 
         When the answer to COMMIT is lost, ``landed`` is asked on a new connection: what it returns is the
         result, None means that nothing happened and ``work`` is run again. Raises CommitUnknownError, naming
         ``what``, when the database stays away. An IntegrityError is left to the caller, who knows the rule.
+        What is not ``durable`` does not wait for the disk; a power cut may undo it, and nothing before it.
         """
         self._after_fork()
         failure: DBAPIError | None = None
         for pause in _pauses():
             try:
-                return self._write_once(work)
+                return self._write_once(work, durable=durable)
             except _CommitLostError as lost:
                 failure = lost.error
                 found = self._outcome(landed, what, lost.error)
@@ -136,10 +140,13 @@ class Database:
             time.sleep(pause)
         raise self._gave_up(failure)
 
-    def _write_once(self, work: Work[T]) -> T:
-        with self._writing, self._engine.connect() as connection:
+    def _write_once(self, work: Work[T], *, durable: bool = True) -> T:
+        engine = self._engine if durable else self._relaxed
+        with self._writing, engine.connect() as connection:
             connection.execution_options(lakebed_write=True)
             transaction = connection.begin()
+            if not durable and not self.is_sqlite:
+                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             result = work(connection)
             try:
                 transaction.commit()
@@ -192,7 +199,7 @@ def _pauses(attempts: int | None = ATTEMPTS) -> Iterator[float]:
         done += 1
 
 
-def _sqlite_engine(address: Address) -> Engine:
+def _sqlite_engine(address: Address, *, synchronous: str) -> Engine:
     engine = create_engine(
         address.url, hide_parameters=True, pool_size=8, max_overflow=56, connect_args={"timeout": _BUSY_MS / 1000}
     )
@@ -201,7 +208,7 @@ def _sqlite_engine(address: Address) -> Engine:
     def configure(connection: Any, _record: Any) -> None:
         # Transactions are begun below: the driver would begin them too late, and never IMMEDIATE.
         connection.isolation_level = None
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-32768"):
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON", "cache_size=-32768"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")

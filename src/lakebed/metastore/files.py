@@ -32,10 +32,10 @@ _VECTOR = ("file_id", *_PLACE, "data_change", *OWN)
 class FileSet:
     """The files of one version, or of some of its partitions.
 
-    ``data`` has a row per file: id, path (URI-encoded), partition_id, size, num_records, base_row_id,
+    ``data`` has a row per file: path (URI-encoded), partition_id, size, num_records, base_row_id,
     default_row_commit_version; dv_storage_type, dv_path_or_inline_dv, dv_start, dv_size_in_bytes,
-    dv_cardinality, null without a vector; stats if asked for; and, unless only planning was asked for,
-    modification_time, data_change, added_version, tags and extra (JSON texts).
+    dv_cardinality, null without a vector; stats if asked for; and, with details, id, modification_time,
+    data_change, added_version, tags and extra (JSON texts).
     """
 
     table_id: str
@@ -136,14 +136,17 @@ def load_files(
     details: bool = True,
 ) -> FileSet:
     """The files of a version, with their vectors."""
+    vectors = _vectors(connection, head, version)
     names = [*_PLANNING, *(_DETAILS if details else ()), *(("stats",) if stats else ())]
+    if vectors.num_rows == 0 and not details:
+        names.remove("id")
     columns = [schema.files.c[name] for name in names]
     some = None if partitions is None else sorted(set(partitions))
     query = _at_version(schema.files, columns, head, version, some)
     data = fetch_arrow(connection, query, _arrow_schema(columns))
     if some is not None and len(some) > _FEW_PARTITIONS:
         data = data.filter(pc.is_in(data["partition_id"], pa.array(some, pa.int64())))
-    data = _with_vectors(data, _vectors(connection, head, version))
+    data = _with_vectors(data, vectors)
     return FileSet(head.table_id, version, data, load_partitions(connection, head.num, some))
 
 
@@ -170,12 +173,14 @@ def _vectors(connection: Connection, head: Head, version: int) -> pa.Table:
 
 def _with_vectors(data: pa.Table, vectors: pa.Table) -> pa.Table:
     """Each file with its vector; what the vector changed of its file replaces the file's own."""
+    if vectors.num_rows == 0:
+        for name in _PLACE:
+            data = data.append_column(f"dv_{name}", pa.nulls(data.num_rows, vectors.schema.field(name).type))
+        return data
     mine = vectors.take(pc.index_in(data["id"], vectors["file_id"].combine_chunks()))
-    if vectors.num_rows:
-        for name in (*OWN, "data_change"):
-            if name in data.column_names:
-                place = data.column_names.index(name)
-                data = data.set_column(place, name, pc.coalesce(mine[name], data[name]))
+    for name in (*OWN, "data_change"):
+        if name in data.column_names:
+            data = data.set_column(data.column_names.index(name), name, pc.coalesce(mine[name], data[name]))
     for name in _PLACE:
         data = data.append_column(f"dv_{name}", mine[name])
     return data

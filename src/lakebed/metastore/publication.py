@@ -59,8 +59,8 @@ class Publication(Part):
             if version > published:
                 connection.execute(_MARK, {"num": head.num, "published": published, "upto": version})
 
-        # Marking twice is harmless, so a lost answer needs no question: it is simply done again.
-        self._database.write(work, landed=lambda _connection: None)
+        # A lost mark is harmless: the log file is there, and whoever publishes it again finds its own bytes.
+        self._database.write(work, landed=lambda _connection: None, durable=False)
 
 
 def _published(connection: Connection, head: Head) -> int:
