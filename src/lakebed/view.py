@@ -105,11 +105,10 @@ class Readable(ABC):
         >>> t.to_polars()["n"].to_list()
         [1]
         """
-        import polars
+        from lakebed.engine.frames import read_frame
 
-        frame = polars.from_arrow(self.to_arrow(columns, where))
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        order, files = self._scan(columns, where)
+        return read_frame(order, files)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Any = None) -> pandas.DataFrame:
         """All qualifying rows as a pandas DataFrame; pandas must be installed.

@@ -67,9 +67,9 @@ def scan(order: ScanOrder, files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]
 def read_all(order: ScanOrder, files: Sequence[AddFile]) -> pa.Table:
     """The live rows of ``files`` as one table, in file order."""
     if len(files) == 1:
-        return _read_file(order, files[0])
+        return read_file(order, files[0])
     with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
-        parts = list(pool.map(lambda add: _read_file(order, add), files))
+        parts = list(pool.map(lambda add: read_file(order, add), files))
     return pa.concat_tables(parts) if parts else order.output.empty_table()
 
 
@@ -88,7 +88,7 @@ def dead_rows(store: Store, vector: DeletionVector | None) -> BitMap64 | None:
 
 
 @contextmanager
-def _named(order: ScanOrder) -> Iterator[None]:
+def named(order: ScanOrder) -> Iterator[None]:
     """A file that the table names and that is gone: say whose it is, and what helps."""
     try:
         yield
@@ -104,14 +104,14 @@ def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
     """All physical rows of a file, dead ones too, with the position of each batch's first row."""
     at = place(order.store, add)
     start = 0
-    with _named(order):
+    with named(order):
         for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
             yield start, _logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
             start += batch.num_rows
 
 
 def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
-    with _named(order):
+    with named(order):
         dead = dead_rows(order.store, add.deletion_vector)
     for start, rows in positions(order, add):
         live = _keep(order, rows, dead, start)
@@ -119,37 +119,44 @@ def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
             yield from live.to_batches()
 
 
-def _read_file(order: ScanOrder, add: AddFile) -> pa.Table:
+def read_file(order: ScanOrder, add: AddFile) -> pa.Table:
+    """The live rows of one file."""
     at = place(order.store, add)
     stored = _physical(order)
     if not stored:
         return pa.Table.from_batches(list(_scan_file(order, add)), order.output)
-    with _named(order):
+    with named(order):
         dead = dead_rows(order.store, add.deletion_vector)
         raw = read_table(at.store, at.path, stored)
     return _keep(order, _logical(order, add, raw, raw.num_rows), dead, 0)
 
 
+def by_field_id(metadata: Metadata) -> bool:
+    """Whether the columns of data files are matched by field id, so that their names mean nothing."""
+    return metadata.configuration.get(COLUMN_MAPPING_MODE) == "id"
+
+
 def _physical(order: ScanOrder) -> list[str] | None:
     """The top-level columns to read; None (all) when they must be matched by field id."""
-    if order.metadata.configuration.get(COLUMN_MAPPING_MODE) == "id":
+    if by_field_id(order.metadata):
         return None
     return [f.physical_name for f in order.stored]
 
 
 def _logical(order: ScanOrder, add: AddFile, raw: pa.Table, rows: int) -> pa.Table:
     """A file's physical rows with today's names and types, partition columns filled in."""
-    if order.metadata.configuration.get(COLUMN_MAPPING_MODE) == "id":
+    if by_field_id(order.metadata):
         raw = to_physical_names(raw, order.metadata.schema)
     table = adapt(raw, order.stored) if len(order.stored) else None
     columns = [
-        table.column(f.name) if table is not None and f.name in table.column_names else _constant(add, f, rows)
+        table.column(f.name) if table is not None and f.name in table.column_names else constant(add, f, rows)
         for f in order.needed
     ]
     return pa.table(columns, schema=to_arrow(order.needed))
 
 
-def _constant(add: AddFile, column: Field, rows: int) -> pa.Array:
+def constant(add: AddFile, column: Field, rows: int) -> pa.Array:
+    """The value of a partition column, once for each row."""
     text = add.partition_values.get(column.physical_name)
     value = decode_values([text], column.type)[0]
     return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)

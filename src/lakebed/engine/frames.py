@@ -1,0 +1,60 @@
+"""Rows straight into polars, file by file, where polars reads them as Arrow would; else through Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import polars as pl
+import pyarrow as pa
+
+from lakebed.core.actions import AddFile
+from lakebed.delta.foreign import place
+from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, constant, dead_rows, named, read_all, read_file
+from lakebed.storage.deletion_vector import keep_mask
+
+
+def read_frame(order: ScanOrder, files: Sequence[AddFile]) -> pl.DataFrame:
+    """The live rows of ``files`` as one frame, in file order: what ``read_all`` gives, in polars' types.
+
+    Predicates are Arrow's to evaluate, and remote files its to fetch.
+    """
+    if order.predicate is not None or by_field_id(order.metadata) or not order.stored or not files:
+        return _frame(read_all(order, files))
+    wanted = _frame(order.output.empty_table()).schema
+    with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
+        return pl.concat(pool.map(lambda add: _read(order, add, wanted), files), rechunk=False)
+
+
+def _frame(rows: pa.Table) -> pl.DataFrame:
+    frame = pl.from_arrow(rows, rechunk=False)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def _read(order: ScanOrder, add: AddFile, wanted: pl.Schema) -> pl.DataFrame:
+    at = place(order.store, add)
+    raw = _read_plain(at.store.path(at.path), order, wanted) if at.store.location.is_local else None
+    if raw is None:
+        return _frame(read_file(order, add))
+    with named(order):
+        dead = dead_rows(order.store, add.deletion_vector)
+    if dead is not None and raw.height:
+        raw = raw.filter(pl.Series(keep_mask(dead, 0, raw.height)))
+    fixed = [f for f in order.needed if f.name not in order.stored.names]
+    values = [pl.Series(f.name, constant(add, f, raw.height), wanted[f.name]) for f in fixed]
+    return raw.with_columns(values).select(order.columns)
+
+
+def _read_plain(path: str, order: ScanOrder, wanted: pl.Schema) -> pl.DataFrame | None:
+    """The stored columns of a file under their names of today; None if polars cannot, or would differ from Arrow."""
+    names = {f.physical_name: f.name for f in order.stored}
+    try:
+        found = pl.read_parquet_schema(path)
+        if any(found.get(physical) != wanted[name] for physical, name in names.items()):
+            return None
+        raw = pl.read_parquet(path, columns=list(names), glob=False, hive_partitioning=False)
+    except (pl.exceptions.PolarsError, OSError):
+        # Arrow reads what polars cannot, and says what is wrong with a file that nobody can read.
+        return None
+    return raw.rename(names)
