@@ -33,6 +33,7 @@ class TransactionTable(Writable[None]):
 
     def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> None:
         self._check_open()
+        self._draft.refuse_if_unwritable()
         with self._draft.all_or_nothing():
             operation(self._draft)
 

@@ -15,9 +15,10 @@ from lakebed.core.errors import OptionError
 COLUMN_MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 TYPE_WIDENING = "delta.enableTypeWidening"
+DELETION_VECTORS = "delta.enableDeletionVectors"
 
 SYSTEM_CONFIGURATION: Mapping[str, str] = {
-    "delta.enableDeletionVectors": "true",
+    DELETION_VECTORS: "true",
     "delta.enableInCommitTimestamps": "true",
     "delta.enableRowTracking": "true",
     "delta.rowTracking.materializedRowIdColumnName": "_lakebed_row_id",

@@ -37,6 +37,39 @@ SUPPORTED_READER_FEATURES = frozenset(
 _VARIANT_FEATURES = frozenset({"variantType", "variantType-preview", "variantShredding", "variantShredding-preview"})
 """They only add a type. deltalake lists one for every table with vectors, whether a column has it or not."""
 
+SUPPORTED_WRITER_FEATURES = SUPPORTED_READER_FEATURES | frozenset(
+    {
+        "appendOnly",
+        "checkpointProtection",  # nothing of the log is ever cleaned up
+        "clustering",  # only asks for statistics, which all our files have
+        "domainMetadata",
+        "inCommitTimestamp",
+        "materializePartitionColumns",
+        "rowTracking",
+    }
+)
+
+_DEMANDING_PROPERTIES: Mapping[str, str] = {
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableIcebergCompatV1": "icebergCompatV1",
+    "delta.enableIcebergCompatV2": "icebergCompatV2",
+    "delta.enableIcebergCompatV3": "icebergCompatV3",
+    "delta.enableIcebergWriterCompatV1": "icebergWriterCompatV1",
+    "delta.enableIcebergWriterCompatV3": "icebergWriterCompatV3",
+}
+"""Properties that, when true, ask of a writer what Lakebed does not do."""
+_DEMANDING_FIELDS: Mapping[str, str] = {
+    "delta.invariants": "invariants",
+    "delta.generationExpression": "generatedColumns",
+    "delta.identity.start": "identityColumns",
+    "delta.identity.step": "identityColumns",
+    "CURRENT_DEFAULT": "allowColumnDefaults",
+}
+"""Entries of a column's metadata that do so."""
+_CONSTRAINT = "delta.constraints."
+_ONLY_IF_USED = frozenset({*_DEMANDING_PROPERTIES.values(), *_DEMANDING_FIELDS.values(), "checkConstraints"})
+"""Features that ask for nothing as long as no property, column or constraint uses them."""
+
 _BY_PROPERTY: Mapping[str, str] = {
     "delta.enableDeletionVectors": DELETION_VECTORS,
     "delta.enableTypeWidening": TYPE_WIDENING,
@@ -60,18 +93,50 @@ def table_protocol(schema: Struct, configuration: Mapping[str, str], partition_c
 
     Partition columns are in our files too, so a partitioned table says so to foreign writers.
     """
-    features = {"domainMetadata"}
-    features.update(feature for key, feature in _BY_PROPERTY.items() if configuration.get(key, "").lower() == "true")
+    features = {"domainMetadata", *_used(schema, configuration)}
+    if partition_columns:
+        features.add("materializePartitionColumns")
+    readers = features & SUPPORTED_READER_FEATURES
+    return Protocol(READER_VERSION, WRITER_VERSION, tuple(sorted(readers)), tuple(sorted(features)))
+
+
+def grown(protocol: Protocol, metadata: Metadata) -> Protocol:
+    """The protocol with what ``metadata`` uses and it lacks; a table that needs nothing new keeps its own.
+
+    >>> schema = '{"type":"struct","fields":[]}'
+    >>> grown(Protocol(1, 2), Metadata("t", schema, configuration={"delta.appendOnly": "true"}))
+    Protocol(min_reader_version=1, min_writer_version=2, reader_features=None, writer_features=None, extra={})
+    >>> grown(Protocol(1, 2), Metadata("t", schema, configuration={"delta.enableDeletionVectors": "true"}))
+    Protocol(min_reader_version=3, min_writer_version=7, reader_features=('deletionVectors',), \
+writer_features=('appendOnly', 'deletionVectors', 'invariants'), extra={})
+    """
+    missing = _used(metadata.schema, metadata.configuration) - writer_features(protocol)
+    if not missing:
+        return protocol
+    readers = missing & SUPPORTED_READER_FEATURES
+    needed = Protocol(
+        READER_VERSION if readers else protocol.min_reader_version,
+        WRITER_VERSION,
+        tuple(sorted(readers)) if readers else protocol.reader_features,
+        tuple(sorted(missing)),
+    )
+    return upgrade(protocol, needed)
+
+
+def _used(schema: Struct, configuration: Mapping[str, str]) -> frozenset[str]:
+    """The features that a table's schema and properties use."""
+    features = {feature for key, feature in _BY_PROPERTY.items() if _is_true(configuration, key)}
     if configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add(COLUMN_MAPPING)
     if any(f.type == TIMESTAMP_NTZ for f in _all_fields(schema)):
         features.add(TIMESTAMP_NTZ_FEATURE)
     if any(TYPE_CHANGES in f.metadata for f in _all_fields(schema)):
         features.add(TYPE_WIDENING)
-    if partition_columns:
-        features.add("materializePartitionColumns")
-    readers = features & SUPPORTED_READER_FEATURES
-    return Protocol(READER_VERSION, WRITER_VERSION, tuple(sorted(readers)), tuple(sorted(features)))
+    return frozenset(features)
+
+
+def _is_true(configuration: Mapping[str, str], key: str) -> bool:
+    return configuration.get(key, "").lower() == "true"
 
 
 def _all_fields(kind: Type) -> Iterator[Field]:
@@ -144,6 +209,40 @@ def check_readable(protocol: Protocol, metadata: Metadata | None = None, *, tabl
         raise UnsupportedFeatureError(
             f"{table} has data files in an unknown format", expected="parquet", found=metadata.format.provider
         )
+
+
+def check_writable(protocol: Protocol, metadata: Metadata, *, table: str = "the table") -> None:
+    """Raise UnsupportedFeatureError, naming all of them, if the table asks of a writer what this Lakebed cannot do.
+
+    >>> checked = Metadata("t", '{"type":"struct","fields":[]}', configuration={"delta.constraints.c": "id > 0"})
+    >>> check_writable(Protocol(1, 3), checked, table="shop.orders")
+    Traceback (most recent call last):
+    lakebed.core.errors.UnsupportedFeatureError: shop.orders can only be read: it uses checkConstraints, ...
+    """
+    if not 1 <= protocol.min_writer_version <= WRITER_VERSION:
+        raise UnsupportedFeatureError(
+            f"{table} can only be read: it has a writer version that this Lakebed does not know",
+            expected=f"1 to {WRITER_VERSION}",
+            found=str(protocol.min_writer_version),
+            fix="write it with the engine that made it",
+        )
+    unknown = writer_features(protocol) - SUPPORTED_WRITER_FEATURES - _VARIANT_FEATURES - _ONLY_IF_USED
+    found = sorted(unknown | _demands(metadata))
+    if found:
+        raise UnsupportedFeatureError(
+            f"{table} can only be read: it uses {', '.join(found)}, which this Lakebed does not write",
+            fix="write it with the engine that made it, or remove the feature there",
+        )
+
+
+def _demands(metadata: Metadata) -> frozenset[str]:
+    """The features in use, whatever the protocol says, that ask for more than plain files."""
+    found = {feature for key, feature in _DEMANDING_PROPERTIES.items() if _is_true(metadata.configuration, key)}
+    for column in _all_fields(metadata.schema):
+        found.update(feature for key, feature in _DEMANDING_FIELDS.items() if key in column.metadata)
+    if any(key.startswith(_CONSTRAINT) for key in metadata.configuration):
+        found.add("checkConstraints")
+    return frozenset(found)
 
 
 def _types_known(metadata: Metadata) -> bool:

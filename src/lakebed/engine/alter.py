@@ -21,7 +21,7 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_edit import resolve
 from lakebed.core.schema_path import format_path
-from lakebed.delta.features import table_protocol, upgrade
+from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, scan
 
@@ -79,8 +79,7 @@ def set_comment(draft: Draft, comment: str | None) -> None:
 
 
 def _finish(draft: Draft, claim: Claim, what: str, value: object) -> None:
-    needed = table_protocol(draft.metadata.schema, draft.metadata.configuration, draft.metadata.partition_columns)
-    draft.protocol = upgrade(draft.protocol, needed)
+    draft.protocol = grown(draft.protocol, draft.metadata)
     draft.claims.append(claim)
     draft.parameters[what] = json.dumps(value, ensure_ascii=False, default=str)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,9 @@ from lakebed.core.actions import AddFile, DeletionVector
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.predicate import Node, evaluate, must_match_files, render
 from lakebed.core.predicate import columns as columns_of
+from lakebed.core.properties import DELETION_VECTORS
 from lakebed.core.steps import Step, reach
+from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, dead_rows, positions
 from lakebed.storage.deletion_vector import from_arrow, write_vectors
@@ -95,6 +97,7 @@ def _true_positions(mask: pa.Array, start: int) -> BitMap64:
 def _write_vectors(draft: Draft, struck: list[_Struck]) -> None:
     if not struck:
         return
+    _enable_vectors(draft)
     written = write_vectors(draft.handle.store, [s.dead for s in struck])
     if written.path is not None:
         draft.written.append(written.path)
@@ -108,6 +111,15 @@ def _write_vectors(draft: Draft, struck: list[_Struck]) -> None:
             cardinality=found.cardinality,
         )
         draft.set_vector(one.add, vector, loosened(one.add.stats, one.rows))
+
+
+def _enable_vectors(draft: Draft) -> None:
+    """A table of another writer may not have vectors yet; our own have them from the start."""
+    configuration = draft.metadata.configuration
+    if configuration.get(DELETION_VECTORS, "").lower() == "true":
+        return
+    draft.metadata = replace(draft.metadata, configuration={**configuration, DELETION_VECTORS: "true"})
+    draft.protocol = grown(draft.protocol, draft.metadata)
 
 
 _RAW_NUMBER = re.compile(r'"\\u0000([^"]*)"')

@@ -27,6 +27,7 @@ from lakebed.core.errors import InputError
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.properties import value_of
+from lakebed.delta.features import check_writable
 from lakebed.engine.plan import plan
 from lakebed.engine.write import WriteOrder
 from lakebed.metastore import Metastore, TableState
@@ -112,6 +113,10 @@ class Draft:
     def count(self, metric: str, number: int) -> None:
         """Add to one of the numbers that history shows."""
         self.metrics[metric] = self.metrics.get(metric, 0) + number
+
+    def refuse_if_unwritable(self) -> None:
+        """Raise UnsupportedFeatureError when the table asks of a writer what Lakebed does not do."""
+        check_writable(self.protocol, self.metadata, table=f"table {self.handle.name}")
 
     def refuse_if_append_only(self, operation: str) -> None:
         """Raise InputError when the table's rows may not be taken away."""

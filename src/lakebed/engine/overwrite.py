@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Claim, Kind, partition_key
 from lakebed.core.errors import DataError, InputError
+from lakebed.core.partition import decode_values, encode_value
 from lakebed.core.predicate import Node, evaluate, render
 from lakebed.engine.delete import remove_rows
 from lakebed.engine.draft import Draft
@@ -61,13 +63,31 @@ def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> int:
         )
     files, rows = write_rows(reader, draft.order)
     touched = frozenset(partition_key(add.partition_values) for add in files)
+    key_of = _Keys(draft.metadata)
     for add in draft.live():
-        if partition_key(add.partition_values) in touched:
+        if key_of(add) in touched:
             draft.remove(add)
     draft.claims.append(Claim(Kind.OVERWRITE, partitions=touched))
     draft.parameters.update(mode="Overwrite", partitionOverwriteMode="dynamic")
     draft.add_new(files)
     return rows
+
+
+class _Keys:
+    """The partition of a file as our own writers spell it; others write ``inf`` or a time in another form."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._types = {f.physical_name: f.type for f in metadata.partition_schema}
+        self._spelled: dict[tuple[str, str | None], str | None] = {}
+
+    def __call__(self, add: AddFile) -> str:
+        return partition_key({name: self._text(name, text) for name, text in add.partition_values.items()})
+
+    def _text(self, name: str, text: str | None) -> str | None:
+        if (name, text) not in self._spelled:
+            kind = self._types[name]
+            self._spelled[name, text] = encode_value(decode_values([text], kind)[0], kind)
+        return self._spelled[name, text]
 
 
 def _satisfying(batches: Iterator[pa.RecordBatch], predicate: Node, table_name: str) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from lakebed.core.actions import Metadata, now_ms
-from lakebed.core.errors import StorageError
+from lakebed.core.errors import CorruptFileError, StorageError
 from lakebed.core.properties import value_of
 from lakebed.delta.checkpoint import write_checkpoint
 from lakebed.delta.publish import publish
@@ -78,10 +78,11 @@ def follow(handle: Handle, metadata: Metadata | None = None) -> bool:
         _publish(handle, metadata)
         return True
     except StorageError as error:
+        # Another writer's commit in its place does not go away by trying again.
+        later = "" if isinstance(error, CorruptFileError) else "; the next write or publish() will write it"
         warnings.warn(
             PublicationWarning(
-                f"table {handle.name}: the commit has landed, but its log file could not be written ({error}); "
-                "the next write or publish() will write it"
+                f"table {handle.name}: the commit has landed, but its log file could not be written ({error}){later}"
             ),
             stacklevel=2,
         )
