@@ -7,6 +7,7 @@ import os
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -52,14 +53,13 @@ class Database:
         self.address = address
         self.is_sqlite = address.is_sqlite
         self._patience = patience
-        self._opening = threading.Lock()
         self._open()
+        _databases.add(self)
 
     def __repr__(self) -> str:
         return f"Database({self.address})"
 
     def _open(self) -> None:
-        self._pid = os.getpid()
         if self.is_sqlite:
             self._engine = self._reader = _sqlite_engine(self.address, synchronous="FULL")
             self._relaxed = _sqlite_engine(self.address, synchronous="NORMAL")
@@ -72,19 +72,15 @@ class Database:
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         )
 
-    def _after_fork(self) -> None:
-        """Leave the parent's connections alone, open though they are: closing them would end its sessions."""
-        if self._pid == os.getpid():
-            return
-        self._opening = threading.Lock()
+    def after_fork(self) -> None:
+        """In a child process: leave the parent's connections alone, since closing them would end its sessions."""
         _inherited.extend((self._engine, self._relaxed))
         self._open()
 
     def close(self) -> None:
         """Close all connections."""
-        if self._pid == os.getpid():
-            self._engine.dispose()
-            self._relaxed.dispose()
+        self._engine.dispose()
+        self._relaxed.dispose()
 
     def probe(self) -> None:
         """Connect once. Raises MetastoreError if the database cannot be reached."""
@@ -96,7 +92,6 @@ class Database:
 
     def read(self, work: Work[T]) -> T:
         """The result of ``work`` in one consistent read."""
-        self._after_fork()
         failure: DBAPIError | None = None
         for pause in _pauses():
             try:
@@ -119,7 +114,6 @@ class Database:
         ``what``, when the database stays away. An IntegrityError is left to the caller, who knows the rule.
         What is not ``durable`` does not wait for the disk; a power cut may undo it, and nothing before it.
         """
-        self._after_fork()
         failure: DBAPIError | None = None
         for pause in _pauses():
             try:
@@ -186,7 +180,16 @@ class Database:
         return error
 
 
+_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _inherited: list[Engine] = []
+
+
+def _after_fork() -> None:
+    for database in list(_databases):
+        database.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _pauses(attempts: int | None = ATTEMPTS) -> Iterator[float]:

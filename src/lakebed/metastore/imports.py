@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
 
-from lakebed.core.errors import MetastoreError
+from lakebed.core.errors import AlreadyExistsError, MetastoreError
 from lakebed.core.names import check_name
 from lakebed.metastore.log_rows import LogRows
 from lakebed.metastore.part import Part
@@ -40,4 +41,10 @@ class Imports(Part):
             last = LogRows(connection, head).take_in(history)
             return TableRecord(table_id, namespace, name, location, head.created, last)
 
-        return self._database.write(work)
+        try:
+            return self._database.write(work)
+        except IntegrityError as error:
+            raise AlreadyExistsError(
+                f"table {namespace}.{name} or its location {location} was taken meanwhile",
+                fix="choose another name or location",
+            ) from error
