@@ -165,15 +165,20 @@ class Draft:
             fresh = [path for path in self.written if path not in before["written"]]
             for name, value in before.items():
                 setattr(self, name, value)
-            self.handle.store.delete_many(fresh)
+            self._delete(fresh)
             raise
 
     def discard(self) -> None:
         """Delete what this draft has written; only when its commit certainly did not land."""
-        self.handle.store.delete_many(self.written)
+        self._delete(self.written)
 
     def tidy(self) -> None:
         """After the commit: delete files that were written but never became part of it."""
         kept = {add.file_path for add in self.adds.values()}
         stale = [p for p in self.written if p.endswith(".parquet") and p not in kept]
-        self.handle.store.delete_many(stale)
+        self._delete(stale)
+
+    def _delete(self, paths: Sequence[str]) -> None:
+        self.handle.store.delete_many(paths)
+        for path in paths:
+            self.handle.store.remove_empty_parents(path)

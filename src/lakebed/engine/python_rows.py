@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
-import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -72,7 +71,12 @@ def _problem(name: str, values: list[Any], kind: pa.DataType | None) -> str:
     assert kind is not None
     row = next(n for n, value in enumerate(values) if _array([value], kind) is None)
     expected = type_ddl(type_from_arrow(kind))
-    return f"column {name}: expected {expected}, found {reprlib.repr(values[row])} (in row {row})"
+    return f"column {name}: expected {expected}, found {_short(values[row])} (in row {row})"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _loses(values: Iterable[Any], kind: pa.DataType) -> Iterator[bool]:
