@@ -20,7 +20,7 @@ from lakebed.core.schema_check import validate_schema
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_of import schema_of
 from lakebed.delta.features import table_protocol
-from lakebed.engine.draft import Handle
+from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.publication import follow
 from lakebed.metastore import Metastore, open_metastore
@@ -241,6 +241,8 @@ class Warehouse:
         ['default.b']
         """
         before, after = TableName.parse(old), TableName.parse(new)
+        found = self._find(old)
+        Draft(found, self._metastore.state(found.table_id)).refuse_if_unwritable()  # the name is written too
         self._metastore.rename_table(before.namespace, before.name, after.namespace, after.name)
         self.table(new)._tell_name()
 
