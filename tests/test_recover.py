@@ -264,3 +264,39 @@ def test_a_metastore_that_is_behind_the_log_says_so(local_lake: lakebed.Warehous
         assert sorted(recovered.to_arrow()["id"].to_pylist()) == [1, 2]
         recovered.append([{"id": 4}])
         assert lakebed.read_delta(table.location).count() == 3
+
+
+def test_a_damaged_checkpoint_costs_only_the_versions_below_the_next(
+    local_lake: lakebed.Warehouse, history: RandomHistory, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = facts(history.table, 12)
+    log = local_path(history.table) / "_delta_log"
+    root = forget(local_lake)
+    for version in range(9):
+        (log / f"{version:020d}.json").unlink()
+    (log / f"{8:020d}.checkpoint.parquet").write_bytes(b"PAR1 damaged")
+    with lakebed.connect(root) as lake:
+        table = lake.recover(str(log.parent))
+        assert [commit.version for commit in table.history()][-1] == 12
+        assert "0008.checkpoint.parquet" in caplog.text
+        assert table.version == before["versions"][-1]["version"]
+        for known in before["versions"]:
+            files = table.at(version=known["version"])._point().files(None)
+            assert {add.key for add in files} == set(known["files"])
+
+
+def test_a_checkpoint_without_the_newest_commit(local_lake: lakebed.Warehouse) -> None:
+    """All commits may be gone as long as a checkpoint has the newest version."""
+    table = local_lake.create_table("t", "id BIGINT", properties={"checkpoint-interval": 1})
+    for number in range(4):
+        table.append([{"id": number}])
+    log = local_path(table) / "_delta_log"
+    root = forget(local_lake)
+    for file in log.glob("*.json"):
+        file.unlink()
+    with lakebed.connect(root) as lake:
+        recovered = lake.recover(str(log.parent))
+        assert [commit.version for commit in recovered.history()] == [4]
+        recovered.append([{"id": 4}])
+        assert sorted(recovered.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4]
+        assert sorted(lakebed.read_delta(recovered.location).to_arrow()["id"].to_pylist()) == [0, 1, 2, 3, 4]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lakebed.core.actions import Action, CommitInfo, now_ms
-from lakebed.core.errors import InputError
+from lakebed.core.errors import CorruptFileError, FileMissingError, InputError
 from lakebed.core.names import TableName
 from lakebed.core.snapshot import Snapshot
 from lakebed.delta.log import list_log, read_actions, read_log
 from lakebed.delta.segment import LogListing
 from lakebed.metastore import LoggedVersion, Metastore
 from lakebed.storage.store import Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,11 @@ def import_log(metastore: Metastore, store: Store, name: TableName | None, *, ma
     newest = read_log(store)
     chosen = name or _logged_name(newest, store)
     listing = list_log(store)
-    first = _first_version(listing, newest.version)
+    begin = _begin(store, listing, newest)
     if make_namespace:
         metastore.create_namespace(chosen.namespace, {}, if_not_exists=True)
     metastore.import_table(
-        chosen.namespace, chosen.name, store.location.uri, newest.metadata.id, _versions(store, listing, first, newest)
+        chosen.namespace, chosen.name, store.location.uri, newest.metadata.id, _versions(store, listing, begin, newest)
     )
     return Imported(newest.metadata.id, chosen)
 
@@ -48,22 +51,26 @@ def _logged_name(snapshot: Snapshot, store: Store) -> TableName:
     return TableName.parse(snapshot.metadata.name)
 
 
-def _first_version(listing: LogListing, newest: int) -> int:
-    """The oldest version from which the log goes on without a gap: 0, or the oldest such checkpoint."""
-    start = newest
+def _begin(store: Store, listing: LogListing, newest: Snapshot) -> Snapshot | None:
+    """The oldest state from which the log goes on without a gap; None if that is the empty one before version 0."""
+    start = newest.version + 1
     while start - 1 in listing.commits:
         start -= 1
     if start == 0:
-        return 0
-    usable = [c.version for c in listing.checkpoints if start - 1 <= c.version <= newest]
-    return min(usable)
+        return None
+    for version in sorted({c.version for c in listing.checkpoints if start - 1 <= c.version < newest.version}):
+        try:
+            return read_log(store, version)
+        except (CorruptFileError, FileMissingError) as error:
+            _log.warning("%s: the history begins after version %d, since %s", store.location, version, error)
+    return newest
 
 
-def _versions(store: Store, listing: LogListing, first: int, newest: Snapshot) -> Iterator[LoggedVersion]:
+def _versions(store: Store, listing: LogListing, begin: Snapshot | None, newest: Snapshot) -> Iterator[LoggedVersion]:
     previous = -1
-    for version in range(first, newest.version + 1):
-        if version == first and first > 0:
-            actions = _whole(store, listing, read_log(store, first))
+    for version in range(begin.version if begin else 0, newest.version + 1):
+        if begin is not None and version == begin.version:
+            actions = _whole(store, listing, begin)
         else:
             actions = read_actions(store, version)
         stamp = _stamp(actions) or listing.commits.get(version) or _just_before(store, version + 1, newest)
