@@ -61,12 +61,14 @@ class Database:
 
     def _open(self) -> None:
         if self.is_sqlite:
-            self._engine = self._reader = _sqlite_engine(self.address, synchronous="FULL")
+            self._engine = self._reader = self._single = _sqlite_engine(self.address, synchronous="FULL")
             self._relaxed = _sqlite_engine(self.address, synchronous="NORMAL")
         else:
             self._engine = self._relaxed = _postgres_engine(self.address)
             # Readers see one state over all their statements; with SQLite every transaction does.
             self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ")
+            # One statement is consistent by itself: no BEGIN and no ROLLBACK around it, each a round trip.
+            self._single = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         # SQLite has one writer; threads queue here instead of polling its lock.
         self._writing: contextlib.AbstractContextManager[Any] = (
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
@@ -90,12 +92,16 @@ class Database:
         except SQLAlchemyError as error:
             raise translate(error, str(self.address)) from error
 
-    def read(self, work: Work[T]) -> T:
-        """The result of ``work`` in one consistent read."""
+    def read(self, work: Work[T], *, single: bool = False) -> T:
+        """The result of ``work`` in one consistent read.
+
+        ``single``: what ``work`` tells is right even if each of its statements sees a state of its own.
+        """
+        engine = self._single if single else self._reader
         failure: DBAPIError | None = None
         for pause in _pauses():
             try:
-                with self._reader.connect() as connection:
+                with engine.connect() as connection:
                     return work(connection)
             except DBAPIError as error:
                 if not (is_lost(error) or is_transient(error)):

@@ -37,6 +37,9 @@ class Imports(Part):
                     f"table {namespace}.{name}: the import was interrupted", fix="nothing was changed; start it again"
                 )
             begun = True
+            if connection.dialect.name == "postgresql":
+                # Reading a long history may take longer than a silent transaction is otherwise given.
+                connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
             head = insert_table(connection, table_id, namespace, name, location)
             last = LogRows(connection, head).take_in(history)
             return TableRecord(table_id, namespace, name, location, head.created, last)

@@ -49,8 +49,10 @@ class States(Part):
 
     def state(self, table_id: str, version: int | None = None) -> TableState:
         """The table at a version, the newest by default. Raises NotFoundError, saying which there are."""
+        # Of the head only its row can change, and that is one statement; what it refers to is there for good.
         return self._database.read(
-            lambda connection: state_at(connection, self._cache, find_head(connection, table_id), version)
+            lambda connection: state_at(connection, self._cache, find_head(connection, table_id), version),
+            single=version is None,
         )
 
     def version_at(self, table_id: str, timestamp: int) -> int:
