@@ -517,3 +517,109 @@ def test_a_foreign_domain_survives_our_checkpoint(local_lake: lakebed.Warehouse,
     assert [(d.domain, d.configuration) for d in full.domains] == [(body["domain"], body["configuration"])]
     assert again.transactions() == {"theirs": 9}
     assert sorted(again.to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_files_without_statistics(local_lake: lakebed.Warehouse, hand: TableBuilder) -> None:
+    hand.start()
+    for version, values in enumerate([(1, 2, 3), (4,)], start=1):
+        add = hand.add(f"f{version}.parquet", ids(*values))
+        del add["add"]["stats"]
+        hand.commit(version, add)
+    table = local_lake.register("t", str(hand.root))
+    assert (table.count(), table.count("id > 2")) == (4, 2)
+    assert table.delete("id in (2, 4)").metrics["numDeletedRows"] == 2
+    table.overwrite([{"id": 3}, {"id": 3}], where="id = 3")
+    assert (table.count(), sorted(table.to_arrow()["id"].to_pylist())) == (3, [1, 3, 3])
+    check_every_version(table, hand.root)
+
+
+def test_bounds_that_other_writers_cut_off(local_lake: lakebed.Warehouse, hand: TableBuilder) -> None:
+    """Spark cuts times to milliseconds and long texts to a prefix; a file must not be passed over for that."""
+    hand.start(fields=[field("at", "timestamp"), field("s", "string")])
+    text = "x" * 40 + "z"
+    rows = pa.table({"at": pa.array([INSTANT], pa.timestamp("us", "UTC")), "s": [text]})
+    bounds = {"at": "2026-11-15T01:02:03.456Z", "s": "x" * 32}
+    stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds | {"s": "x" * 32 + "\uffff"}}
+    hand.commit(1, hand.add("a.parquet", rows, stats=json.dumps(stats)))
+    table = local_lake.register("t", str(hand.root))
+    for where in ("at > timestamp '2026-11-15 01:02:03.4565Z'", f"s = '{text}'", f"s > '{'x' * 40}'"):
+        assert table.count(where) == 1, where
+        assert lakebed.read_delta(hand.root).count(where) == 1, where
+    assert table.delete("at <= timestamp '2026-11-15 01:02:03.456Z'").metrics.get("numDeletedRows", 0) == 0
+    assert table.count() == 1
+
+
+def test_partitions_of_a_table_with_column_mapping(local_lake: lakebed.Warehouse, hand: TableBuilder) -> None:
+    columns = (field("id", "long", (1, "col-1")), field("day of sale", "date", (2, "col-2")))
+    configuration = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
+    metadata = hand.metadata(*columns, partition_by=["day of sale"], configuration=configuration)
+    hand.commit(0, hand.protocol("columnMapping"), metadata)
+    rows = pa.table({"col-1": pa.array([1, 2])})
+    hand.commit(1, hand.add("Ab/a.parquet", rows, partitionValues={"col-2": "2026-11-15"}))
+    table = local_lake.register("t", str(hand.root))
+    table.append([{"id": 3, "day of sale": dt.date(2026, 11, 15)}, {"id": 4, "day of sale": None}])
+    assert table.count("`day of sale` = date '2026-11-15'") == 3
+    assert {frozenset(add.partition_values) for add in table._point().files(None)} == {frozenset({"col-2"})}
+    table.overwrite([{"id": 5, "day of sale": dt.date(2026, 11, 15)}], where="dynamic")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [4, 5]
+    check_every_version(table, hand.root, first=1)
+
+
+def test_a_shallow_clone_never_touches_its_source(
+    local_lake: lakebed.Warehouse, hand: TableBuilder, tmp_path: Path
+) -> None:
+    source = tmp_path / "a source"
+    write_deltalake(str(source), ids(1, 2, 3))
+    [file] = source.glob("*.parquet")
+    hand.start()
+    body = hand.add(Location.parse(file).uri, size=file.stat().st_size, stats='{"numRecords":3}')
+    hand.commit(1, body, hand.add("own.parquet", ids(4)))
+    table = local_lake.register("t", str(hand.root))
+    table.delete("id = 2")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3, 4]
+    assert bag(lakebed.read_delta(hand.root).to_arrow()) == bag(table.to_arrow())
+    table.overwrite([{"id": 9}])
+    table.restore(version=1)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 2, 3, 4]
+    local_lake.drop_table("t", purge=True)
+    assert sorted(foreign(source)["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_what_columns_carry_for_others_is_kept(local_lake: lakebed.Warehouse, hand: TableBuilder) -> None:
+    column = field("s", "string", __CHAR_VARCHAR_TYPE_STRING="varchar(9)", comment="kept", theirs={"a": [1]})
+    hand.start(fields=[column, field("n", "integer")])
+    table = local_lake.register("t", str(hand.root))
+    table.alter(add={"x": "INT"}, comments={"n": "a number"})
+    table.alter(rename={"s": "text"})
+    [metadata] = of_kind(hand.root, 2, Metadata)
+    kept = json.loads(metadata.schema_string)["fields"][0]["metadata"]
+    assert {key: kept[key] for key in column["metadata"]} == column["metadata"]
+
+
+def test_commits_of_deltalake_with_constraints_and_change_data(local_lake: lakebed.Warehouse, tmp_path: Path) -> None:
+    checked, fed = tmp_path / "checked", tmp_path / "fed"
+    write_deltalake(str(checked), ids(1, 2, 3))
+    DeltaTable(str(checked)).alter.add_constraint({"positive": "id > 0"})
+    write_deltalake(str(fed), ids(1, 2, 3), configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(str(fed)).delete("id = 2")
+    DeltaTable(str(fed)).update(updates={"id": "id + 100"}, predicate="id = 3")
+    for name, path, feature in (("checked", checked, "checkConstraints"), ("fed", fed, "changeDataFeed")):
+        table = local_lake.register(name, str(path))
+        check_every_version(table, path)
+        with pytest.raises(UnsupportedFeatureError, match=feature):
+            table.append([{"id": 7}])
+
+
+def test_files_that_their_owner_vacuumed(local_lake: lakebed.Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for number in range(4):
+        write_deltalake(str(path), ids(number), mode="append")
+    DeltaTable(str(path)).optimize.compact()
+    DeltaTable(str(path)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+    table = local_lake.register("t", str(path))
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+    with pytest.raises(lakebed.FileMissingError, match="missing"):
+        table.at(version=2).to_arrow()
+    with pytest.raises(lakebed.FileMissingError, match="version 2 cannot be restored"):
+        table.restore(version=2)
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]

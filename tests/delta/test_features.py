@@ -1,10 +1,21 @@
+import json
+
 import pytest
 
 from lakebed.core.actions import Format, Metadata, Protocol
 from lakebed.core.errors import CorruptFileError, UnsupportedFeatureError
 from lakebed.core.properties import SYSTEM_CONFIGURATION
 from lakebed.core.schema import LONG, TIMESTAMP_NTZ, TYPE_CHANGES, Array, Field, Map, Struct
-from lakebed.delta.features import check_readable, reader_features, table_protocol, upgrade, writer_features
+from lakebed.core.schema_delta import to_delta
+from lakebed.delta.features import (
+    check_readable,
+    check_writable,
+    grown,
+    reader_features,
+    table_protocol,
+    upgrade,
+    writer_features,
+)
 
 PLAIN = Struct((Field("id", LONG),))
 SYSTEM_WRITERS = ("deletionVectors", "domainMetadata", "inCommitTimestamp", "rowTracking")
@@ -97,3 +108,43 @@ def test_upgrade_names_what_a_legacy_version_implied():
         "appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns",
         "columnMapping", "deletionVectors",
     }  # fmt: skip
+
+
+def _metadata(*fields, **configuration):
+    return Metadata("t", json.dumps(to_delta(Struct(fields))), configuration=configuration)
+
+
+def test_a_table_that_uses_nothing_new_keeps_its_protocol():
+    for protocol in (Protocol(1, 1), Protocol(1, 2), Protocol(2, 5), Protocol(1, 7, None, ("appendOnly",))):
+        assert grown(protocol, _metadata(Field("id", LONG))) is protocol
+
+
+def test_a_writer_feature_leaves_the_reader_version_alone():
+    new = grown(Protocol(1, 1), _metadata(Field("id", LONG), **{"delta.appendOnly": "true"}))
+    assert new == Protocol(1, 7, None, ("appendOnly",))
+
+
+def test_a_reader_feature_brings_what_the_old_versions_implied():
+    new = grown(Protocol(2, 5), _metadata(Field("t", TIMESTAMP_NTZ)))
+    assert new.reader_features == ("columnMapping", "timestampNtz")
+    assert set(new.writer_features) >= {"columnMapping", "timestampNtz", "appendOnly", "checkConstraints"}
+
+
+@pytest.mark.parametrize("at", ["column", "nested", "element"])
+def test_an_invariant_at_any_depth_is_refused(at):
+    inner = Field("x", LONG, metadata={"delta.invariants": "{}"})
+    kinds = {"column": inner, "nested": Field("s", Struct((inner,))), "element": Field("a", Array(Struct((inner,))))}
+    with pytest.raises(UnsupportedFeatureError, match=r"shop\.t can only be read: it uses invariants,"):
+        check_writable(Protocol(1, 2), _metadata(kinds[at]), table="shop.t")
+
+
+def test_all_that_cannot_be_written_is_named_at_once():
+    protocol = Protocol(3, 7, (), ("fromTheFuture", "rowTracking", "identityColumns"))
+    used = _metadata(Field("id", LONG), **{"delta.constraints.c": "id > 0", "delta.enableChangeDataFeed": "TRUE"})
+    with pytest.raises(UnsupportedFeatureError, match="uses changeDataFeed, checkConstraints, fromTheFuture,"):
+        check_writable(protocol, used)
+
+
+def test_our_own_tables_can_be_written():
+    metadata = _metadata(Field("t", TIMESTAMP_NTZ), **SYSTEM_CONFIGURATION)
+    check_writable(table_protocol(metadata.schema, metadata.configuration, ["t"]), metadata)
