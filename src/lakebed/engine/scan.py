@@ -53,6 +53,11 @@ class ScanOrder:
         return Struct(tuple(f for f in self.metadata.schema if f.name in wanted))
 
     @cached_property
+    def needed_arrow(self) -> pa.Schema:
+        """The Arrow schema of the needed columns."""
+        return to_arrow(self.needed)
+
+    @cached_property
     def stored(self) -> Struct:
         """The needed columns that come from the file; partition columns come from the log."""
         return Struct(tuple(f for f in self.needed if f.name not in self.metadata.partition_columns))
@@ -147,12 +152,10 @@ def _logical(order: ScanOrder, add: AddFile, raw: pa.Table, rows: int) -> pa.Tab
     """A file's physical rows with today's names and types, partition columns filled in."""
     if by_field_id(order.metadata):
         raw = to_physical_names(raw, order.metadata.schema)
-    table = adapt(raw, order.stored) if len(order.stored) else None
-    columns = [
-        table.column(f.name) if table is not None and f.name in table.column_names else constant(add, f, rows)
-        for f in order.needed
-    ]
-    return pa.table(columns, schema=to_arrow(order.needed))
+    stored = iter(adapt(raw, order.stored).columns if len(order.stored) else ())
+    partitioned = set(order.metadata.partition_columns)
+    columns = [constant(add, f, rows) if f.name in partitioned else next(stored) for f in order.needed]
+    return pa.table(columns, schema=order.needed_arrow)
 
 
 def constant(add: AddFile, column: Field, rows: int) -> pa.Array:
