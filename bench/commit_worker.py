@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import uuid
 from typing import Any
 
@@ -42,12 +43,13 @@ def main(order: dict[str, Any]) -> None:
         handle.metastore.state(handle.table_id)  # the connection is open, as in a running writer
         print("ready", flush=True)
         sys.stdin.readline()
+        used = time.process_time()
         for adds in waiting:
             draft = Draft(handle, handle.metastore.state(handle.table_id))
             draft.adds = {add.path: add for add in adds}
             draft.claims.append(Claim(Kind.APPEND))
             land([draft])
-        print("done", flush=True)
+        print(time.process_time() - used, flush=True)
 
 
 if __name__ == "__main__":
