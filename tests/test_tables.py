@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -518,3 +519,29 @@ def test_failed_write_leaves_no_file(sales: lakebed.Table) -> None:
         sales.append(batches())
     assert {f.path for f in sales._store.list()} == before
     assert sales.version == 1
+
+
+def test_drop_keeps_every_commit_in_the_log(lake: lakebed.Warehouse, sales: lakebed.Table) -> None:
+    (newest,) = sales.history(limit=1)
+    assert newest.published
+    lake._metastore.commit([_prepared(sales)])
+    lake.drop_table("sales")
+    assert lakebed.read_delta(sales.location, **_options(sales)).version == newest.version + 1
+
+
+def _prepared(table: lakebed.Table) -> Any:
+    """A commit that lands, but is not published."""
+    from lakebed.core.commit import Claim, Kind
+    from lakebed.engine.draft import Draft
+
+    draft = Draft(table._handle, table._state())
+    draft.claims.append(Claim(Kind.APPEND))
+    return draft.prepare()
+
+
+def test_create_refuses_a_place_with_other_files(lake: lakebed.Warehouse, sales: lakebed.Table) -> None:
+    lake.drop_table("sales", purge=True)
+    sales._store.put("mine.txt", b"precious")
+    with pytest.raises(lakebed.AlreadyExistsError, match="not empty"):
+        lake.create_table("sales", "id BIGINT")
+    assert sales._store.read("mine.txt") == b"precious"

@@ -12,7 +12,7 @@ from lakebed.config import Config
 from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.commit import Claim, Kind, PreparedCommit
-from lakebed.core.errors import AlreadyExistsError, InputError
+from lakebed.core.errors import AlreadyExistsError, ConflictError, InputError
 from lakebed.core.location import Location
 from lakebed.core.names import TableName, check_name
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, to_configuration
@@ -22,7 +22,7 @@ from lakebed.core.schema_of import schema_of
 from lakebed.delta.features import table_protocol
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
-from lakebed.engine.publication import follow
+from lakebed.engine.publication import follow, publish_versions
 from lakebed.metastore import Metastore, open_metastore
 from lakebed.storage.store import Store, open_store
 from lakebed.table import Table
@@ -182,6 +182,11 @@ class Warehouse:
             raise InputError(f"table {name} cannot be at {place}: the warehouse itself is there")
         if _has_log(store):
             raise self._taken(name, place)
+        stranger = next(iter(store.list()), None)
+        if stranger is not None:
+            raise AlreadyExistsError(
+                f"table {name}: {place} is not empty", found=stranger.path, fix="empty it first, or " + _OTHER_PLACE
+            )
         above = place.parent
         while above.path.startswith(self._root.path.rstrip("/") + "/"):
             if _has_log(open_store(above, self._options)):
@@ -256,12 +261,19 @@ class Warehouse:
         []
         """
         handle = self._find(name)
-        if not purge:
-            follow(handle)
         table_name = TableName.parse(name)
-        self._metastore.drop_table(table_name.namespace, table_name.name)
         if purge:
+            self._metastore.drop_table(table_name.namespace, table_name.name)
             handle.store.delete_dir("")
+            return
+        for _ in range(self._options.commit_retries + 1):
+            publish_versions(handle)
+            if self._metastore.drop_table(table_name.namespace, table_name.name, only_published=True) is not None:
+                return
+        raise ConflictError(
+            f"table {table_name}: others kept committing, so that the open log was never complete",
+            fix="the table was not dropped; stop its writers, or pass purge=True",
+        )
 
     def register(self, name: str, path: str) -> Table:
         """Take in an existing Delta table where it lies; its history becomes the table's history.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lakebed.core.actions import now_ms
@@ -106,20 +106,30 @@ class Tables(Part):
                 f"table {to_namespace}.{to_name} exists already", fix="choose another name"
             ) from error
 
-    def drop_table(self, namespace: str, name: str) -> str:
+    def drop_table(self, namespace: str, name: str, *, only_published: bool = False) -> str | None:
         """Forget a table with all its history, in one transaction; returns where its files are.
 
-        Raises NotFoundError with the nearest name.
+        With ``only_published`` a table with a version that the open log lacks is kept, and the answer is None:
+        its files would otherwise outlive a commit that nobody knows of. Raises NotFoundError with the nearest name.
         """
 
-        def work(connection: Connection) -> str:
+        def work(connection: Connection) -> str | None:
             head = find_table(connection, namespace, name, lock=True)
+            if only_published and connection.execute(_ANY_UNPUBLISHED, {"num": head.num}).first() is not None:
+                return None
             for part in schema.OF_ONE_TABLE:
                 connection.execute(delete(part).where(part.c.table_num == head.num))
             connection.execute(delete(schema.tables).where(_TABLES.num == head.num))
             return head.location
 
         return self._database.write(work)
+
+
+_ANY_UNPUBLISHED = (
+    select(schema.versions.c.version)
+    .where(schema.versions.c.table_num == bindparam("num"), schema.versions.c.body.is_not(None))
+    .limit(1)
+)
 
 
 def find_table(connection: Connection, namespace: str, name: str, *, lock: bool = False) -> Head:
