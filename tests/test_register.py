@@ -623,3 +623,38 @@ def test_files_that_their_owner_vacuumed(local_lake: lakebed.Warehouse, tmp_path
     with pytest.raises(lakebed.FileMissingError, match="version 2 cannot be restored"):
         table.restore(version=2)
     assert sorted(table.to_arrow()["id"].to_pylist()) == [0, 1, 2, 3]
+
+
+MEANWHILE = {
+    "alter": (lambda table: table.alter(add={"x": "INT"}), lakebed.ConflictError),
+    "properties": (lambda table: table.alter(properties={"team.owner": "ann"}), lakebed.ConflictError),
+    "delete": (lambda table: table.delete("id = 3"), lakebed.ConflictError),
+}
+
+
+@pytest.mark.parametrize("other", MEANWHILE)
+def test_the_upgrade_of_a_delete_never_undoes_another_change(
+    local_lake: lakebed.Warehouse, tmp_path: Path, other: str
+) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), ids(1, 2, 3, 4))
+    table = local_lake.register("t", str(path))
+    change, refusal = MEANWHILE[other]
+    tx = local_lake.transaction()
+    tx.table("t").delete("id = 2")
+    change(table)
+    metadata, rows = table._point().metadata, bag(table.to_arrow())
+    with pytest.raises(refusal):
+        tx.commit()
+    assert (table.version, table._point().metadata, bag(table.to_arrow())) == (1, metadata, rows)
+
+
+def test_an_append_lands_beside_the_upgrade_of_a_delete(local_lake: lakebed.Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), ids(1, 2, 3, 4))
+    table = local_lake.register("t", str(path))
+    with local_lake.transaction() as tx:
+        tx.table("t").append([{"id": 9}])
+        table.delete("id = 2")
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [1, 3, 4, 9]
+    check_every_version(table, path)

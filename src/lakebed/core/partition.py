@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import string
 from collections.abc import Sequence
 from decimal import Decimal as Exact
 from typing import Any
@@ -36,6 +37,8 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _PARTITIONABLE = (*_INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 # What Hive and Spark escape in directory names, and the control characters.
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | frozenset(map(chr, range(0x20)))
+_PLAIN = frozenset(string.ascii_letters + string.digits + "-_.~!$&()+,;@")
+_LONGEST = 255  # bytes that file systems allow for a name; beyond them only the shorter form may fit
 
 
 def check_partitionable(kind: Type) -> None:
@@ -123,16 +126,30 @@ def partition_path(names: Sequence[str], values: Sequence[str | None]) -> str:
     """The directory of a partition below the table, from names and ``encode_value`` texts.
 
     Each level is ``name=value`` with Hive's percent-escapes, so that no name or value can leave the
-    directory. The log, not the path, says what the values are.
+    directory. What a URI has to escape is escaped in values too, since some readers of object stores mix up
+    the two levels of escapes; names they do not decode. The log, not the path, says what the values are.
 
     >>> partition_path(["dt", "city"], ["2026-11-15", None])
     'dt=2026-11-15/city=__HIVE_DEFAULT_PARTITION__'
+    >>> partition_path(["city"], ["Sankt Pölten"])
+    'city=Sankt%20P%C3%B6lten'
     """
-    levels = zip(names, values, strict=True)
-    return "/".join(f"{_escape(name)}={HIVE_NULL if value is None else _escape(value)}" for name, value in levels)
+    return "/".join(_level(name, value) for name, value in zip(names, values, strict=True))
 
 
-def _escape(text: str) -> str:
+def _level(name: str, value: str | None) -> str:
+    column = _escape(name)
+    if value is None:
+        return f"{column}={HIVE_NULL}"
+    level = f"{column}={_escape(value, everything=True)}"
+    return level if len(level.encode()) <= _LONGEST else f"{column}={_escape(value)}"
+
+
+def _escape(text: str, *, everything: bool = False) -> str:
     if text and not text.strip("."):
         return "%2E" * len(text)
-    return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+    return "".join(c if c in _PLAIN or not (everything or c in _ESCAPED) else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in character.encode())
