@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import lakebed
-from lakebed.core.steps import Step
+from lakebed.core.steps import Step, observe
 
 BEFORE_COMMIT = {
     Step.WRITE_OPENED,
@@ -94,3 +94,22 @@ def test_killed_at(request: pytest.FixtureRequest, tmp_path: Path, metastore: st
             mirrored = lakebed.read_delta(one.location)
             assert mirrored.version == one.version
             assert ids(mirrored) == ids(one)
+
+
+@pytest.mark.parametrize("failure", [lakebed.MetastoreError("the server went away"), lakebed.StorageError("disk gone")])
+def test_a_failure_after_the_commit_is_a_warning(tmp_path: Path, failure: lakebed.LakebedError) -> None:
+    """An error would say that nothing was committed, and a second try would write the rows twice."""
+
+    def fail(step: Step) -> None:
+        if step is Step.PUBLISH_BEGUN:
+            raise failure
+
+    with lakebed.connect(tmp_path) as lake:
+        table = lake.create_table("t", "id BIGINT")
+        stop = observe(fail)
+        with pytest.warns(lakebed.PublicationWarning, match="has landed"):
+            commit = table.append([{"id": 1}])
+        stop()
+        assert (commit.version, commit.published) == (1, False)
+        assert table.publish() == 1
+        assert ids(lakebed.read_delta(table.location)) == [1]

@@ -30,6 +30,7 @@ from lakebed.core.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
+from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
 from lakebed.records import Commit, Tag
 from lakebed.table import Table
@@ -49,6 +50,7 @@ __all__ = [
     "FileMissingError",
     "InputError",
     "LakebedError",
+    "LeftoverWarning",
     "MetastoreError",
     "MetastoreVersionError",
     "NoSpaceError",

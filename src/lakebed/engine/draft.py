@@ -6,6 +6,7 @@ Operations work on a draft; reading through it sees their effect. ``prepare`` tu
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -23,7 +24,7 @@ from lakebed.core.actions import (
     SetTransaction,
 )
 from lakebed.core.commit import Claim, PreparedCommit
-from lakebed.core.errors import InputError
+from lakebed.core.errors import InputError, StorageError
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.properties import value_of
@@ -32,6 +33,10 @@ from lakebed.engine.plan import plan
 from lakebed.engine.write import WriteOrder
 from lakebed.metastore import Metastore, TableState
 from lakebed.storage.store import Store
+
+
+class LeftoverWarning(UserWarning):
+    """Files that belong to no version of the table could not be deleted."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +184,16 @@ class Draft:
         self._delete(stale)
 
     def _delete(self, paths: Sequence[str]) -> None:
-        self.handle.store.delete_many(paths)
-        for path in paths:
-            self.handle.store.remove_empty_parents(path)
+        """Files that cannot be deleted are no part of any version: a warning, since the outcome is known already."""
+        try:
+            self.handle.store.delete_many(paths)
+            for path in paths:
+                self.handle.store.remove_empty_parents(path)
+        except StorageError as error:
+            warnings.warn(
+                LeftoverWarning(
+                    f"table {self.handle.name}: {len(paths)} file(s) that belong to no version could not be deleted "
+                    f"({error}); vacuum will find them"
+                ),
+                stacklevel=2,
+            )

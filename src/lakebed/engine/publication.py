@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from lakebed.core.actions import Metadata, now_ms
-from lakebed.core.errors import CorruptFileError, StorageError
+from lakebed.core.errors import CorruptFileError, LakebedError
 from lakebed.core.properties import value_of
 from lakebed.delta.checkpoint import write_checkpoint
 from lakebed.delta.publish import publish
@@ -77,7 +77,8 @@ def follow(handle: Handle, metadata: Metadata | None = None) -> bool:
     try:
         _publish(handle, metadata)
         return True
-    except StorageError as error:
+    except LakebedError as error:
+        # Raising would tell the caller that nothing was committed, and a second try would write the rows twice.
         # Another writer's commit in its place does not go away by trying again.
         later = "" if isinstance(error, CorruptFileError) else "; the next write or publish() will write it"
         warnings.warn(
