@@ -142,7 +142,7 @@ def test_both_encoders_make_the_same_columns(local_store: Store, case: str, monk
     data = table(schema, *rows)
     write(local_store, schema, data)
     fast = parquet_types(local_store).split("{", 1)[1]
-    monkeypatch.setattr(parquet_encoder, "_POLARS_KEEPS_SCHEMA", False)
+    monkeypatch.setattr(parquet_encoder, "_polars_keeps_schema", lambda: False)
     write(local_store, schema, data)
     assert parquet_types(local_store).split("{", 1)[1] == fast
     assert read_table(local_store, "d/a.parquet").to_pylist() == data.to_pylist()
