@@ -178,7 +178,7 @@ class Warehouse:
     def _refuse_taken(self, name: TableName, store: Store) -> None:
         """Raise if the place is another table's; the metastore decides about names and places once more."""
         place = store.location
-        if place == self._root or self._root.path.startswith(place.path.rstrip("/") + "/"):
+        if place == self._root or _is_inside(self._root, place):
             raise InputError(f"table {name} cannot be at {place}: the warehouse itself is there")
         if _has_log(store):
             raise self._taken(name, place)
@@ -188,7 +188,7 @@ class Warehouse:
                 f"table {name}: {place} is not empty", found=stranger.path, fix="empty it first, or " + _OTHER_PLACE
             )
         above = place.parent
-        while above.path.startswith(self._root.path.rstrip("/") + "/"):
+        while _is_inside(above, self._root):
             if _has_log(open_store(above, self._options)):
                 raise AlreadyExistsError(f"table {name}: {place} is inside the table at {above}", fix=_OTHER_PLACE)
             above = above.parent
@@ -326,6 +326,11 @@ class Warehouse:
 
 
 _OTHER_PLACE = "pass another location=, or leave it out"
+
+
+def _is_inside(inner: Location, outer: Location) -> bool:
+    same = (inner.scheme, inner.authority) == (outer.scheme, outer.authority)
+    return same and inner != outer and inner.path.startswith(outer.path.rstrip("/") + "/")
 
 
 def _has_log(store: Store) -> bool:
