@@ -353,7 +353,7 @@ def test_predicates(shop: Shop, case: Case) -> None:
         "unknown tag",
         lambda shop: shop.orders.at(tag="god"),
         NotFoundError,
-        "there is no tag 'god'; expected one of good; fix: did you mean 'good'?",
+        "table shop.orders has no tag 'god'; expected one of good; fix: did you mean 'good'?",
     ),
     Case(
         "version and tag",
@@ -371,7 +371,7 @@ def test_predicates(shop: Shop, case: Case) -> None:
         "tag that exists",
         lambda shop: shop.orders.tag("good"),
         AlreadyExistsError,
-        "tag 'good' exists already; found version 2",
+        "table shop.orders has a tag 'good' already; found version 2",
     ),
     Case(
         "tag for a while",

@@ -164,13 +164,18 @@ def _once(draft: Draft, txn: Any) -> None:
     if txn is None:
         return
     app_id, version = txn if isinstance(txn, tuple) and len(txn) == 2 else ("", -1)
-    if not isinstance(app_id, str) or not app_id or type(version) is not int or version < 0:
+    if not _is_text(app_id) or type(version) is not int or not 0 <= version < 2**63:
         raise InputError(
             "txn= names an application and its own version of the write",
-            expected="text and a whole number from 0, like ('loader', 7)",
+            expected="text and a whole number from 0 of at most 64 bits, like ('loader', 7)",
             found=repr(txn),
         )
     draft.transactions[app_id] = SetTransaction(app_id, version)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be stored as text; half of a surrogate pair cannot."""
+    return isinstance(value, str) and value != "" and value == value.encode("utf-8", "ignore").decode()
 
 
 def _items(argument: str, mapping: Any) -> list[tuple[str, Any]]:

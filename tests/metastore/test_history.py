@@ -8,6 +8,7 @@ from table_under_test import PROTOCOL, Written, add, create, metadata
 from lakebed.core.actions import AddCDCFile, DomainMetadata, SetTransaction, UnknownAction, from_lines, now_ms
 from lakebed.core.commit import ROW_TRACKING, Kind
 from lakebed.core.errors import NotFoundError
+from lakebed.core.instant import to_text
 from lakebed.metastore import Metastore
 
 
@@ -40,7 +41,7 @@ def test_version_at_a_time(metastore: Metastore, table: Written) -> None:
     assert at(newest.timestamp) == 1
     assert at(newest.timestamp - 1) == 0
     assert at(oldest.timestamp) == 0
-    with pytest.raises(NotFoundError, match=f"from {oldest.timestamp} ms on"):
+    with pytest.raises(NotFoundError, match=to_text(oldest.timestamp)):
         at(oldest.timestamp - 1)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
 from lakebed.core.predicate import may_match_files
+from lakebed.core.properties import COLUMN_MAPPING_MODE
 from lakebed.core.schema import Type
 from lakebed.core.schema_path import Path, format_path, members
 from lakebed.core.widening import can_widen
@@ -169,17 +170,22 @@ def misfit(adds: Iterable[AddFile], metadata: Metadata, made_for: Metadata | Non
     """Why files written for an older schema cannot be read with ``metadata``; None if they can.
 
     Added, dropped, renamed and widened columns are fine: files are matched by physical names. What cannot be
-    is another partitioning, a type that my values do not have, or a column that became non-null while my
-    file holds a null in it.
+    is another partitioning, a type that my values do not have, a column that became non-null while my
+    file holds a null in it, or one that a restore took away without a column mapping: a later column
+    of that name would have the same physical one.
     """
     partitioned = {f.physical_name for f in metadata.partition_schema}
     retyped = unreadable(metadata, made_for)
+    mapped = metadata.configuration.get(COLUMN_MAPPING_MODE, "none") != "none"
+    taken = None if mapped or made_for is None else _taken(made_for.schema, metadata.schema)
     required = list(_tightened(made_for.schema if made_for else None, metadata.schema))
     for add in adds:
         if set(add.partition_values) != partitioned:
             return "it changed the partitioning of the table"
         if retyped is not None:
             return f"it gave column {retyped!r} another type than that of my files"
+        if taken is not None:
+            return f"it took away column {taken!r}, whose values in my files a new column of that name would show"
         for name, place in required:
             if _may_hold_null(add, place):
                 return f"it made column {name!r} non-null, and a file of mine may hold nulls in it"
@@ -200,6 +206,17 @@ def _unreadable(before: Type, after: Type, path: Path = ()) -> str | None:
             found = _unreadable(old[f.physical_name], f.type, (*path, f.name))
             if found is not None:
                 return found
+    return None
+
+
+def _taken(before: Type, after: Type, path: Path = ()) -> str | None:
+    """The first column that is not there any more."""
+    now = {f.physical_name: f.type for f in members(after)}
+    for f in members(before):
+        here = (*path, f.name)
+        found = _taken(f.type, now[f.physical_name], here) if f.physical_name in now else format_path(here)
+        if found is not None:
+            return found
     return None
 
 

@@ -41,6 +41,15 @@ def to_millis(moment: str | int | datetime | date) -> int:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
+def to_text(milliseconds: int) -> str:
+    """A time as people read it, in UTC.
+
+    >>> to_text(1794736800000)
+    '2026-11-15 10:00:00.000 UTC'
+    """
+    return (datetime(1970, 1, 1) + timedelta(milliseconds=milliseconds)).isoformat(" ", "milliseconds") + " UTC"
+
+
 def _no_time(found: object) -> InputError:
     return InputError(
         "this is no point in time",

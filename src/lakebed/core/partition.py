@@ -90,8 +90,8 @@ def _encode_float(value: float, kind: Type) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    # The shortest text that reads back as the same number of this width.
-    return str(pa.scalar(value, type_to_arrow(kind)).cast(pa.string()).as_py())
+    # The shortest text that reads back as the same number of this width; both zeros are one partition.
+    return str(pa.scalar(value + 0.0, type_to_arrow(kind)).cast(pa.string()).as_py())
 
 
 def decode_values(texts: pa.Array | pa.ChunkedArray | Sequence[str | None], kind: Type) -> pa.Array:

@@ -32,6 +32,7 @@ from lakebed.delta.features import check_writable
 from lakebed.engine.plan import plan
 from lakebed.engine.write import WriteOrder
 from lakebed.metastore import Metastore, TableState
+from lakebed.storage.deletion_vector import vector_path
 from lakebed.storage.store import Store
 
 
@@ -180,8 +181,9 @@ class Draft:
     def tidy(self) -> None:
         """After the commit: delete files that were written but never became part of it."""
         kept = {add.file_path for add in self.adds.values()}
-        stale = [p for p in self.written if p.endswith(".parquet") and p not in kept]
-        self._delete(stale)
+        vectors = (add.deletion_vector for add in self.adds.values())
+        kept |= {vector_path(v.path_or_inline_dv) for v in vectors if v is not None and v.storage_type == "u"}
+        self._delete([path for path in self.written if path not in kept])
 
     def _delete(self, paths: Sequence[str]) -> None:
         """Files that cannot be deleted are no part of any version: a warning, since the outcome is known already."""

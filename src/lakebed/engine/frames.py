@@ -9,16 +9,23 @@ import polars as pl
 import pyarrow as pa
 
 from lakebed.core.actions import AddFile
+from lakebed.core.errors import LakebedError
 from lakebed.delta.foreign import place
 from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, constant, dead_rows, named, read_all, read_file
 from lakebed.storage.deletion_vector import keep_mask
+from lakebed.storage.forked import polars_is_lost
 
 
 def read_frame(order: ScanOrder, files: Sequence[AddFile]) -> pl.DataFrame:
     """The live rows of ``files`` as one frame, in file order: what ``read_all`` gives, in polars' types.
 
-    Predicates are Arrow's to evaluate, and remote files its to fetch.
+    Predicates are Arrow's to evaluate, and remote files its to fetch. Raises LakebedError after a fork.
     """
+    if polars_is_lost():
+        raise LakebedError(
+            f"table {order.table_name}: polars does not work in a process that was forked from one that used it",
+            fix="read with to_arrow(), or start processes with multiprocessing.get_context('spawn')",
+        )
     if order.predicate is not None or by_field_id(order.metadata) or not order.stored or not files:
         return _frame(read_all(order, files))
     wanted = _frame(order.output.empty_table()).schema

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.conform import FIX, check_schema, conform
@@ -14,6 +15,7 @@ from lakebed.core.errors import DataError
 from lakebed.core.options import Options
 from lakebed.core.partition import encode_value, partition_path
 from lakebed.core.properties import value_of
+from lakebed.core.schema import STRING
 from lakebed.core.steps import Step, reach
 from lakebed.delta.paths import encode
 from lakebed.engine.partitioning import PartitionRow, split
@@ -138,7 +140,20 @@ def conformed(reader: pa.RecordBatchReader, order: WriteOrder) -> Iterator[pa.Re
         raise DataError(f"table {order.table_name}: the rows do not fit", problems, fix=FIX)
     for batch in reader:
         if batch.num_rows:
-            yield conform(batch, schema, table_name=order.table_name)
+            fitting = conform(batch, schema, table_name=order.table_name)
+            spelled = _without_empty_partitions(fitting, order.metadata)
+            yield fitting if spelled is fitting else conform(spelled, schema, table_name=order.table_name)
+
+
+def _without_empty_partitions(batch: pa.RecordBatch, metadata: Metadata) -> pa.RecordBatch:
+    """The batch with null for empty text in partition columns, which is how every reader will see it."""
+    for field in metadata.partition_schema:
+        column = batch.column(field.name)
+        if field.type == STRING and pc.any(empty := pc.equal(column, "")).as_py():
+            at = batch.schema.get_field_index(field.name)
+            nulled = pc.if_else(empty, pa.scalar(None, column.type), column)
+            batch = batch.set_column(at, batch.schema.field(at), nulled)
+    return batch
 
 
 def write_rows(reader: pa.RecordBatchReader, order: WriteOrder) -> tuple[list[AddFile], int]:

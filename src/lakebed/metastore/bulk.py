@@ -76,9 +76,9 @@ def _run(connection: Connection, driver: Any, query: Select[Any] | CompoundSelec
         return connection.execute(query).cursor
     # A cursor of the server's, so that the driver holds one batch at a time; all rows are wanted, soon or late.
     connection.exec_driver_sql("SET LOCAL cursor_tuple_fraction = 1")
-    text = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+    compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
     cursor = driver.cursor("lakebed_rows", binary=True)
-    cursor.execute(str(text))
+    cursor.execute(str(compiled), compiled.params)
     return cursor
 
 

@@ -71,4 +71,15 @@ def translate(error: SQLAlchemyError, place: str) -> LakebedError:
             found=found,
             fix="try again, or write with fewer processes at the same time",
         )
+    code = _sqlite_code(error)
+    if code == sqlite3.SQLITE_NOTADB:
+        return MetastoreError(
+            f"metastore {place} is not a SQLite database", found=found, fix="check the path, or move the file away"
+        )
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return MetastoreError(
+            f"metastore {place} cannot be opened for writing",
+            found=found,
+            fix="check that it is a file, and that you may write to it and its directory",
+        )
     return MetastoreError(f"metastore {place}: the database refused a statement", found=found)

@@ -42,6 +42,8 @@ def prepare(database: Database, *, create: bool, migrations: Sequence[Migration]
             raise MetastoreError(
                 f"there is no metastore at {database.address}", fix="check the URL, or create the warehouse first"
             )
+        if database.is_sqlite:
+            database.read(lambda connection: _refuse_strangers(connection, str(database.address)))
         database.write(_create_record)
     place = str(database.address)
     while database.read(lambda connection: _pending(connection, migrations, place)):
@@ -50,6 +52,17 @@ def prepare(database: Database, *, create: bool, migrations: Sequence[Migration]
 
 def _exists(connection: Connection) -> bool:
     return inspect(connection).has_table(schema.meta.name)
+
+
+def _refuse_strangers(connection: Connection, place: str) -> None:
+    """A SQLite file has one owner; a PostgreSQL database may well have several."""
+    others = inspect(connection).get_table_names()
+    if others:
+        raise MetastoreError(
+            f"{place} is the database of another application",
+            found=f"its tables {', '.join(others[:3])}",
+            fix="give the metastore a file of its own",
+        )
 
 
 def _lock(connection: Connection) -> None:

@@ -63,7 +63,9 @@ def find_head(connection: Connection, table_id: str, *, lock: bool = False) -> H
     """The table's row, locked against other commits if asked for. Raises NotFoundError."""
     row = connection.execute(_LOCKED_HEAD if lock else _HEAD, {"table_id": table_id}).mappings().first()
     if row is None:
-        raise NotFoundError(f"there is no table with id {table_id}", fix="it may have been dropped; look it up by name")
+        raise NotFoundError(
+            f"this table was dropped (its id was {table_id})", fix="get it anew with lake.table(name), or create it"
+        )
     return head_of(row)
 
 

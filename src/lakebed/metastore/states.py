@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Select, Table, bindparam, func, select
 from lakebed.core.actions import DomainMetadata, SetTransaction
 from lakebed.core.commit import ROW_TRACKING, Kind
 from lakebed.core.errors import NotFoundError
+from lakebed.core.instant import to_text
 from lakebed.metastore import schema
 from lakebed.metastore.cache import Cache
 from lakebed.metastore.part import Head, Part, find_head, known_version
@@ -64,8 +65,8 @@ class States(Part):
             if found == _NONE:
                 first = connection.execute(_EARLIEST, {"num": head.num}).one()
                 raise NotFoundError(
-                    f"table {head} has no version at {timestamp} ms",
-                    expected=f"a time from {first.timestamp} ms on, when version {first.version} was committed",
+                    f"table {head} has no version at {to_text(timestamp)}",
+                    expected=f"{to_text(first.timestamp)}, when version {first.version} was committed, or later",
                 )
             return found
 

@@ -142,7 +142,8 @@ def find_table(connection: Connection, namespace: str, name: str, *, lock: bool 
     known = connection.execute(select(_TABLES.name).where(_TABLES.namespace == namespace)).scalars().all()
     raise NotFoundError(
         f"there is no table {namespace}.{name}",
-        fix=did_you_mean(name, known) or (f"the namespace has {len(known)} table(s)" if known else "create it first"),
+        fix=did_you_mean(f"{namespace}.{name}", [f"{namespace}.{one}" for one in known])
+        or (f"the namespace has {len(known)} table(s)" if known else "create it first"),
     )
 
 
@@ -177,7 +178,7 @@ def _refuse_taken(connection: Connection, table_id: str, namespace: str, name: s
         if row.location == location:
             raise AlreadyExistsError(
                 f"table {namespace}.{name}: its location {location} belongs to table {taken}",
-                fix="choose another location",
+                fix=f"use lake.table('{taken}'), or choose another location",
             )
         raise AlreadyExistsError(
             f"table {namespace}.{name}: table {taken} has the same id {table_id}",

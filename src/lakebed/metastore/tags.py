@@ -44,7 +44,7 @@ class Tags(Part):
             return self._database.write(work)
         except IntegrityError as error:
             raise AlreadyExistsError(
-                f"tag {name!r} exists already",
+                f"table {self._name(table_id)} has a tag {name!r} already",
                 found=f"version {self.tag(table_id, name).version}",
                 fix="delete it first",
             ) from error
@@ -65,11 +65,14 @@ class Tags(Part):
         found = {tag.name: tag for tag in self.tags(table_id)}
         if name not in found:
             raise NotFoundError(
-                f"there is no tag {name!r}",
+                f"table {self._name(table_id)} has no tag {name!r}",
                 expected=f"one of {', '.join(found)}" if found else "a tag, but the table has none",
                 fix=did_you_mean(name, found),
             )
         return found[name]
+
+    def _name(self, table_id: str) -> str:
+        return str(self._database.read(lambda connection: find_head(connection, table_id)))
 
     def delete_tag(self, table_id: str, name: str) -> None:
         """Forget a tag; its version stays. Raises NotFoundError."""

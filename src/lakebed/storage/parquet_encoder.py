@@ -18,6 +18,7 @@ import pyarrow.types as pat
 from lakebed.core.errors import StorageError
 from lakebed.core.options import Options
 from lakebed.core.schema_arrow import FIELD_ID
+from lakebed.storage.forked import polars_is_lost
 
 # On mixed data level 1 was 1.8 times as fast as polars' default of 3, and no larger.
 _LEVELS = {"zstd": 1}
@@ -33,7 +34,7 @@ def encode(rows: pa.Table, options: Options, name: str) -> memoryview:
     schema = file_schema(rows.schema)
     rows = rows.replace_schema_metadata(None).cast(schema)
     try:
-        if _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema):
+        if not polars_is_lost() and _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema):
             return _encode_polars(rows, schema, options)
         return _encode_arrow(rows, options)
     except (pl.exceptions.PolarsError, pa.ArrowException) as cause:

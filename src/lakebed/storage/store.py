@@ -6,6 +6,7 @@ came from, never leaves the directory.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from lakebed.storage.filesystem import filesystem_path, open_filesystem
 
 # Deleting on an object store is a request per file; they wait for the network, not for the processor.
 _DELETE_THREADS = 16
+_DELETE_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,12 +204,19 @@ class Store:
     def delete_dir(self, rel: str = "") -> None:
         """Delete a directory with all files below it; the whole store by default."""
         target = self.location.child(rel) if rel else self.location
-        try:
-            with translated("delete", target.uri):
-                self.filesystem.delete_dir(filesystem_path(target))
-        except FileMissingError:
-            # Already gone, which is the effect that was asked for.
-            return
+        path = filesystem_path(target)
+        with translated("delete", target.uri):
+            for _ in range(_DELETE_ATTEMPTS):
+                try:
+                    self.filesystem.delete_dir(path)
+                    return
+                except OSError as error:
+                    # Others make and delete files there: that one of them is gone does not mean that all are.
+                    if error.errno not in (errno.ENOENT, errno.ENOTEMPTY):
+                        raise
+                    if self.filesystem.get_file_info(path).type == fs.FileType.NotFound:
+                        return
+            self.filesystem.delete_dir(path)
 
     def remove_empty_parents(self, rel: str) -> None:
         """Remove directories above ``rel`` that hold nothing; the store itself stays."""
