@@ -63,7 +63,15 @@ def test_append_after_added_column_rebases(race, mine) -> None:
 
 def test_append_after_dropped_column_rebases(race, mine) -> None:
     dropped = Struct(tuple(f for f in race.metadata.schema if f.name != "amount"))
-    assert race.check(mine, race.won_alter(dropped)) is None
+    assert race.check(mine, race.won_alter(dropped, configuration={"delta.columnMapping.mode": "name"})) is None
+
+
+def test_append_after_column_that_went_without_mapping_conflicts(race, mine) -> None:
+    """Only a restore does that; a new column of the name would show the values of my file."""
+    gone = Struct(tuple(f for f in race.metadata.schema if f.name != "amount"))
+    verdict = race.check(mine, race.won(Kind.RESTORE, metadata=race.won_alter(gone).metadata))
+    assert isinstance(verdict, Conflict)
+    assert "'amount'" in verdict.reason
 
 
 def test_append_after_renamed_column_rebases(race, mine) -> None:

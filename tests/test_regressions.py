@@ -1,0 +1,148 @@
+"""Defects that were found by trying to break the engine; each test failed once."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lakebed
+from lakebed.core.location import Location
+from lakebed.storage.store import open_store
+
+
+def data_files(table: lakebed.Table) -> list[str]:
+    """What lies in a local table's directory beside its log."""
+    root = Path(table.location.removeprefix("file://"))
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and "_delta_log" not in p.parts)
+
+
+@pytest.mark.parametrize("txn", [("loader", 2**63), ("\ud800", 1)], ids=["too large", "no text"])
+def test_a_txn_that_cannot_be_stored_is_refused_before_anything_is_written(
+    local_lake: lakebed.Warehouse, txn: tuple[str, int]
+) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+    with pytest.raises(lakebed.InputError, match="txn="):
+        table.append([{"id": 1}], txn=txn)
+    assert (table.version, data_files(table)) == (0, [])
+
+
+def test_an_append_does_not_outlive_the_restore_that_took_its_column(local_lake: lakebed.Warehouse) -> None:
+    """Otherwise its values would come back, with a wrong type, in a column that is added later."""
+    table = local_lake.create_table("t", "id BIGINT")
+    table.append([{"id": 1}])
+    table.alter(add={"a": "STRING"})
+    late = local_lake.transaction()
+    late.table("t").append([{"id": 2, "a": "text"}])
+    table.restore(version=1)
+    with pytest.raises(lakebed.ConflictError, match="'a'"):
+        late.commit()
+    table.alter(add={"a": "BIGINT"})
+    assert table.to_arrow().to_pylist() == [{"id": 1, "a": None}]
+
+
+def test_an_append_does_not_outlive_the_restore_that_took_its_nested_column(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "s STRUCT<x INT>")
+    table.alter(add={"s.y": "STRING"})
+    late = local_lake.transaction()
+    late.table("t").append([{"s": {"x": 1, "y": "text"}}])
+    table.restore(version=0)
+    with pytest.raises(lakebed.ConflictError, match="y"):
+        late.commit()
+
+
+def test_an_append_survives_the_drop_of_its_column(local_lake: lakebed.Warehouse) -> None:
+    """A drop turns the column mapping on, so that a new column of the name is another one."""
+    table = local_lake.create_table("t", "id BIGINT, a STRING")
+    late = local_lake.transaction()
+    late.table("t").append([{"id": 2, "a": "text"}])
+    table.alter(drop=["a"])
+    late.commit()
+    table.alter(add={"a": "BIGINT"})
+    assert table.to_arrow().to_pylist() == [{"id": 2, "a": None}]
+
+
+def test_an_empty_text_as_partition_value_is_null_from_the_start(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT, p STRING", partition_by=["p"])
+    with pytest.raises(lakebed.DataError):
+        table.overwrite([{"id": 1, "p": ""}], where="p = ''")  # it would not be replaced by the next one
+    for n in (1, 2):
+        table.overwrite([{"id": n, "p": ""}], where="p is null")
+    assert table.to_arrow().to_pylist() == [{"id": 2, "p": None}]
+
+
+def test_an_empty_text_is_refused_in_a_partition_column_that_cannot_be_null(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT, p STRING NOT NULL", partition_by=["p"])
+    with pytest.raises(lakebed.DataError, match="column p: 1 null in a NOT NULL column"):
+        table.append([{"id": 1, "p": ""}])
+    assert data_files(table) == []
+
+
+def test_both_zeros_are_one_partition(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT, p DOUBLE", partition_by=["p"])
+    table.append([{"id": 1, "p": -0.0}])
+    table.overwrite([{"id": 2, "p": 0.0}], where="dynamic")
+    assert table.to_arrow()["id"].to_pylist() == [2]
+
+
+def test_a_vector_that_was_replaced_in_its_own_transaction_leaves_no_file(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+    table.append(pa.table({"id": range(200_000)}))
+    with local_lake.transaction() as tx:
+        tx.table("t").delete("id % 7 = 3")
+        tx.table("t").delete("id % 11 = 5")
+    vectors = [name for name in data_files(table) if name.endswith(".bin")]
+    assert len(vectors) == 1
+    assert table.count() == table.to_arrow().num_rows == sum(n % 7 != 3 and n % 11 != 5 for n in range(200_000))
+
+
+def test_a_forked_process_writes_and_reads(local_lake: lakebed.Warehouse) -> None:
+    """The threads of polars do not survive a fork, and it would wait for them for ever."""
+    table = local_lake.create_table("t", "id BIGINT, s STRING")
+    table.append(pa.table({"id": range(1000), "s": ["x"] * 1000}))
+    table.to_polars()
+    child = multiprocessing.get_context("fork").Process(target=_write_in_child, args=(table,))
+    child.start()
+    child.join(30)
+    hangs = child.is_alive()
+    child.kill()
+    assert (hangs, child.exitcode) == (False, 0)
+    assert (table.version, table.count()) == (3, 1000)
+
+
+def _write_in_child(table: Any) -> None:
+    table.append([{"id": -1, "s": "y"}])
+    table.delete("id = 7")
+    assert table.to_arrow().num_rows == sum(batch.num_rows for batch in table.to_batches()) == 1000
+    with pytest.raises(lakebed.LakebedError, match="fork"):
+        table.to_polars()
+
+
+def test_a_purge_goes_on_when_a_file_was_deleted_under_it(tmp_path: Path) -> None:
+    """A writer that deletes its own files meanwhile made the rest of the table stay."""
+    store = open_store(Location.parse(str(tmp_path / "table")))
+    store.put("a/b.parquet", b"rows")
+    real = store.filesystem
+
+    class Meddled:
+        """The file system, with one failure as of a file that another process was quicker to delete."""
+
+        left = 1
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(real, name)
+
+        def delete_dir(self, path: str) -> None:
+            if self.left:
+                self.left -= 1
+                raise FileNotFoundError(errno.ENOENT, "cannot delete file")
+            real.delete_dir(path)
+
+    store._filesystem = Meddled()
+    store.delete_dir()
+    assert not (tmp_path / "table").exists()
+    store.delete_dir()
