@@ -7,6 +7,8 @@ import importlib
 import json
 import os
 import platform
+import signal
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -47,6 +49,8 @@ def main() -> int:
     unknown = sorted(set(arguments.names) - set(TITLES))
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(TITLES)}")
+    # A run that is ended from outside stops its servers and deletes its files too.
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     console = Console(width=None if os.isatty(1) else 140)
     facts = machine()
     for name, text in facts.items():
