@@ -85,6 +85,20 @@ def test_a_server_that_stays_away_leaves_the_outcome_open(proxy: CuttingProxy, m
     assert metastore.find_commit(table.table_id, "mine-1") == 1
 
 
+def test_a_standby_that_took_over_leaves_the_outcome_open(
+    direct: str, proxy: CuttingProxy, metastore: Metastore
+) -> None:
+    """Whatever keeps the question from being answered, the files of the commit must stay."""
+    table = create(metastore)
+    name = urlsplit(direct).path[1:]
+    with psycopg.connect(direct, autocommit=True) as connection:  # for new connections only: mine has begun
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    proxy.cut = "after"
+    with pytest.raises(CommitUnknownError, match="mine-1"):
+        table.commit(add("a"), read=0, commit_id="mine-1")
+    assert metastore.find_commit(table.table_id, "mine-1") == 1
+
+
 def test_marking_twice_after_a_cut(proxy: CuttingProxy, metastore: Metastore) -> None:
     table = create(metastore)
     proxy.cut = "after"

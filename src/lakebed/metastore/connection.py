@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from lakebed.core.errors import CommitUnknownError, MetastoreError
 from lakebed.metastore.address import Address
-from lakebed.metastore.failures import is_lost, is_transient, translate
+from lakebed.metastore.failures import is_lost, is_transient, translate, unstorable
 
 T = TypeVar("T")
 Work = Callable[[Connection], T]
@@ -109,6 +109,8 @@ class Database:
                 failure = error
             except SQLAlchemyError as error:
                 raise translate(error, str(self.address)) from error
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise unstorable(error) from error
             time.sleep(pause)
         raise self._gave_up(failure)
 
@@ -137,6 +139,8 @@ class Database:
                 failure = error
             except SQLAlchemyError as error:
                 raise translate(error, str(self.address)) from error
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise unstorable(error) from error
             time.sleep(pause)
         raise self._gave_up(failure)
 
@@ -166,16 +170,17 @@ class Database:
         for pause in _pauses(attempts=None):
             try:
                 return self._write_once(landed)
-            except (DBAPIError, _CommitLostError) as error:
-                cause = error.error if isinstance(error, _CommitLostError) else error
-                if not (is_lost(cause) or is_transient(cause)):
-                    raise translate(cause, str(self.address)) from error
+            except (SQLAlchemyError, _CommitLostError) as error:
+                # Whatever it is, even a refusal: a server that takes over may still be starting, and what was
+                # not answered is not known.
+                failure = error.error if isinstance(error, _CommitLostError) else error
                 if time.monotonic() + pause > deadline:
                     break
             time.sleep(pause)
         raise CommitUnknownError(
-            f"metastore {self.address}: the connection was lost while committing {what}, and did not come back"
-            f" within {self._patience:g} s; it may have landed, so no file of it may be deleted",
+            f"metastore {self.address}: the connection was lost while committing {what}, and within"
+            f" {self._patience:g} s nobody could tell its outcome; it may have landed, so no file of it may be deleted",
+            found=translate(failure, str(self.address)).what,
             fix="look for this commit id in the table's history when the server is back",
         ) from lost
 

@@ -7,7 +7,7 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from lakebed.core.errors import LakebedError, MetastoreError, NoSpaceError
+from lakebed.core.errors import InputError, LakebedError, MetastoreError, NoSpaceError
 
 # Serialization failure, deadlock, lock timeout: the transaction is certainly undone and may be tried again.
 _TRANSIENT_STATES = frozenset({"40001", "40P01", "55P03"})
@@ -47,6 +47,11 @@ def is_lost(error: DBAPIError) -> bool:
 def is_no_space(error: DBAPIError) -> bool:
     """The database's disk is full."""
     return _sqlstate(error) == _NO_SPACE or _sqlite_code(error) == sqlite3.SQLITE_FULL
+
+
+def unstorable(error: UnicodeEncodeError | OverflowError) -> InputError:
+    """A value that a driver would not even send: half a surrogate pair, or a number of more than 64 bits."""
+    return InputError("a text or a number cannot be stored in the metastore", found=str(error))
 
 
 def translate(error: SQLAlchemyError, place: str) -> LakebedError:
