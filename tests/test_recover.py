@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -243,7 +242,7 @@ def test_what_was_never_published_is_lost_with_the_metastore(local_lake: lakebed
 
 
 def test_a_metastore_that_is_behind_the_log_says_so(local_lake: lakebed.Warehouse, tmp_path: Path) -> None:
-    """An old copy of the metastore must not overwrite what the log has; recovery takes the log's side."""
+    """An old copy of the metastore must not overwrite what the log has; there is a way to take the log's side."""
     table = local_lake.create_table("t", "id BIGINT")
     table.append([{"id": 1}])
     local_lake.close()
@@ -257,9 +256,12 @@ def test_a_metastore_that_is_behind_the_log_says_so(local_lake: lakebed.Warehous
         with pytest.warns(PublicationWarning, match="not the commit that Lakebed made as version 2"):
             lake.table("t").append([{"id": 3}])
         assert sorted(lakebed.read_delta(table.location).to_arrow()["id"].to_pylist()) == [1, 2]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PublicationWarning)
-            lake.drop_table("t")
+        with pytest.raises(lakebed.CorruptFileError, match="drop_table"):
+            lake.drop_table("t")  # it would forget a commit that the log does not have
+        theirs = local_path(table) / "_delta_log" / f"{2:020d}.json"
+        theirs.rename(tmp_path / "theirs.json")  # as the error says, to have the log's version
+        lake.drop_table("t")
+        (tmp_path / "theirs.json").replace(theirs)
         recovered = lake.recover(table.location)
         assert sorted(recovered.to_arrow()["id"].to_pylist()) == [1, 2]
         recovered.append([{"id": 4}])

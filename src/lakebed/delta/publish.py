@@ -84,6 +84,7 @@ def _write_once(store: Store, version: int, body: bytes) -> None:
         f"{store.location}: {path} is not the commit that Lakebed made as version {version}",
         expected="the bytes that the metastore holds",
         found="another writer's commit",
-        fix="stop the other writer, which must not write into a table that Lakebed manages; then move the "
-        "file away and publish again to keep Lakebed's version, or use lakebed.recover() to keep the other's",
+        fix="stop the other writer, which must not write into a table that Lakebed manages; then move its "
+        "file away and publish() again. To have its version instead of Lakebed's, drop_table() after that, put "
+        "the file back, delete Lakebed's later ones from the log, and register() the table again",
     )
