@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import multiprocessing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,51 @@ def test_a_purge_goes_on_when_a_file_was_deleted_under_it(tmp_path: Path) -> Non
     store.delete_dir()
     assert not (tmp_path / "table").exists()
     store.delete_dir()
+
+
+WRONG: dict[str, Callable[[lakebed.Warehouse, lakebed.Table], Any]] = {
+    "namespace to list": lambda lake, _: lake.tables(5),
+    "namespace to drop": lambda lake, _: lake.drop_namespace(5),
+    "properties of a namespace": lambda lake, _: lake.create_namespace("x", [1]),
+    "partition_by": lambda lake, _: lake.create_table("x", "a INT", partition_by=5),
+    "partition_by, inside": lambda lake, _: lake.create_table("x", "a INT", partition_by=[5]),
+    "properties of a table": lambda lake, _: lake.create_table("x", "a INT", properties=[1]),
+    "name of a property": lambda lake, _: lake.create_table("x", "a INT", properties={5: 1}),
+    "comment of a new table": lambda lake, _: lake.create_table("x", "a INT", comment=5),
+    "location": lambda lake, _: lake.create_table("x", "a INT", location=5),
+    "path to register": lambda lake, _: lake.register("x", None),
+    "path to read": lambda _, __: lakebed.read_delta(5),
+    "path to recover": lambda _, __: lakebed.recover(5),
+    "second of two batches": lambda _, t: t.append(iter([pa.record_batch({"id": [1]}), 5])),
+    "columns to drop": lambda _, t: t.alter(drop=5),
+    "column to drop": lambda _, t: t.alter(drop=[5]),
+    "new name": lambda _, t: t.alter(rename={"id": 5}),
+    "comment of a column": lambda _, t: t.alter(comments={"id": 5}),
+    "comment of a table": lambda _, t: t.alter(comment=5),
+    "properties to set": lambda _, t: t.alter(properties=5),
+    "name of a property to set": lambda _, t: t.alter(properties={5: 1}),
+    "text of a property": lambda _, t: t.alter(properties={"a.b": "\ud800"}),
+    "text of a comment": lambda _, t: t.alter(comment="\ud800"),
+    "text of a column name": lambda _, t: t.alter(add={"\ud800": "INT"}),
+    "time": lambda _, t: t.at(timestamp=2**70),
+    "length of time": lambda _, t: t.tag("x", retain=2**70),
+    "tag": lambda _, t: t.delete_tag(5),
+    "limit": lambda _, t: t.history(limit=2**70),
+    "columns to read": lambda _, t: t.to_arrow(columns=5),
+}
+
+
+@pytest.mark.parametrize("call", WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_argument_gives_an_error_of_lakebed(
+    local_lake: lakebed.Warehouse, call: Callable[[lakebed.Warehouse, lakebed.Table], Any]
+) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+    with pytest.raises(lakebed.LakebedError):
+        call(local_lake, table)
+    assert (table.version, data_files(table), local_lake.tables()) == (0, [], ["default.t"])
+
+
+def test_a_table_that_cannot_be_made_leaves_no_directory(local_lake: lakebed.Warehouse) -> None:
+    with pytest.raises(lakebed.NotFoundError, match="nope"):
+        local_lake.create_table("nope.t", "id BIGINT")
+    assert not (Path(local_lake.location.removeprefix("file://")) / "nope").exists()

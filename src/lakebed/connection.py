@@ -56,7 +56,7 @@ def read_delta(path: str | os.PathLike[str], version: int | None = None, **optio
     parsed = Options.parse(options)
     if version is not None:
         check_whole(version, "a version")
-    place = Location.parse(os.fspath(path), default_fs=parsed.default_fs)
+    place = Location.parse(path, default_fs=parsed.default_fs)
     store = open_store(place, parsed)
     return TableView(place.uri, LogPoint(read_log(store, version)), store, parsed)
 
@@ -86,12 +86,12 @@ def recover(
     1
     """
     if warehouse is None and not os.environ.get("LAKEBED_WAREHOUSE"):
-        warehouse = _implied_warehouse(os.fspath(path), Options.parse(options), name)
+        warehouse = _implied_warehouse(path, Options.parse(options), name)
     lake = connect(warehouse, metastore, **options)
-    return lake.recover(os.fspath(path), name)
+    return lake.recover(path, name)
 
 
-def _implied_warehouse(path: str, options: Options, name: str | None) -> str:
+def _implied_warehouse(path: str | os.PathLike[str], options: Options, name: str | None) -> str:
     place = Location.parse(path, default_fs=options.default_fs)
     logged = name or read_log(open_store(place, options)).metadata.name
     if logged:

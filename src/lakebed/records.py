@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -47,6 +47,27 @@ def moment(milliseconds: int) -> datetime:
 def numbers(metrics: Mapping[str, Any]) -> dict[str, int]:
     """The counts of a commit's metrics; the open log keeps them as text."""
     return {name: int(text) for name, text in metrics.items() if str(text).lstrip("-").isdecimal()}
+
+
+def column_names(given: object, argument: str) -> tuple[str, ...]:
+    """The names of columns, of one or of several. Raises InputError that says which ``argument`` is wrong.
+
+    >>> column_names("dt", "drop="), column_names(["id", "dt"], "drop=")
+    (('dt',), ('id', 'dt'))
+    """
+    if isinstance(given, str):
+        return (given,)
+    names = tuple(given) if isinstance(given, Iterable) else ()
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{argument} is a list of column names", expected="text, like ['id', 'dt']", found=repr(given))
+    return names
+
+
+def comment_text(comment: object) -> str | None:
+    """The comment itself if it is text or None. Raises InputError: other readers of the log trip over numbers."""
+    if comment is not None and not isinstance(comment, str):
+        raise InputError("a comment is text", found=repr(comment))
+    return comment
 
 
 def check_whole(number: object, what: str) -> int:

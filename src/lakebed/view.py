@@ -17,6 +17,7 @@ from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
 from lakebed.engine.point import ReadPoint
 from lakebed.engine.scan import ScanOrder, read_all, scan
+from lakebed.records import column_names
 from lakebed.storage.store import Store
 
 if TYPE_CHECKING:
@@ -170,11 +171,12 @@ class Readable(ABC):
         )
         return order, point.files(predicate)
 
-    def _columns(self, metadata: Metadata, columns: Sequence[str] | None) -> tuple[str, ...]:
-        if columns is None:
+    def _columns(self, metadata: Metadata, given: Sequence[str] | None) -> tuple[str, ...]:
+        if given is None:
             return metadata.schema.names
-        if isinstance(columns, str) or not columns or not all(isinstance(name, str) for name in columns):
-            raise InputError("columns is a list of column names", found=repr(columns), fix="columns=['id', 'dt']")
+        columns = () if isinstance(given, str) else column_names(given, "columns=")
+        if not columns:
+            raise InputError("columns is a list of column names", found=repr(given), fix="columns=['id', 'dt']")
         found = {name: metadata.schema.find(name) for name in columns}
         unknown = [name for name, field in found.items() if field is None]
         if unknown:

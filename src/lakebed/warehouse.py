@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -15,7 +16,7 @@ from lakebed.core.commit import Claim, Kind, PreparedCommit
 from lakebed.core.errors import AlreadyExistsError, ConflictError, InputError
 from lakebed.core.location import Location
 from lakebed.core.names import TableName, check_name
-from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, to_configuration
+from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, named, to_configuration
 from lakebed.core.schema_check import validate_schema
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_of import schema_of
@@ -24,6 +25,7 @@ from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.publication import follow, publish_versions
 from lakebed.metastore import Metastore, open_metastore
+from lakebed.records import column_names, comment_text
 from lakebed.storage.store import Store, open_store
 from lakebed.table import Table
 from lakebed.transaction import Transaction
@@ -78,7 +80,7 @@ class Warehouse:
         >>> lake.namespaces()
         ['default', 'shop']
         """
-        given = dict(properties or {})
+        given = dict(named(properties or {}))
         if not all(isinstance(text, str) for pair in given.items() for text in pair):
             raise InputError(f"namespace {name}: properties are text", expected="{'owner': 'ann'}", found=repr(given))
         self._metastore.create_namespace(check_name(name, "namespace"), given, if_not_exists=if_not_exists)
@@ -120,7 +122,7 @@ class Warehouse:
         partition_by: Sequence[str] = (),
         properties: Mapping[str, object] | None = None,
         comment: str | None = None,
-        location: str | None = None,
+        location: str | os.PathLike[str] | None = None,
     ) -> Table:
         """Make an empty table. ``schema`` is an Arrow or Spark schema, or SQL text.
 
@@ -137,7 +139,7 @@ class Warehouse:
                 fix="leave out primary_key to make a table without one",
             )
         columns = schema_of(schema)
-        partitions = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
+        partitions = column_names(partition_by, "partition_by=")
         validate_schema(columns, partitions)
         configuration = {**to_configuration(properties or {}), **SYSTEM_CONFIGURATION}
         if needs_mapping(columns):
@@ -146,7 +148,7 @@ class Warehouse:
         metadata = Metadata(
             id=str(uuid.uuid4()),
             name=str(table_name),
-            description=comment,
+            description=comment_text(comment),
             schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
             partition_columns=partitions,
             configuration=configuration,
@@ -164,13 +166,14 @@ class Warehouse:
             actions=(table_protocol(columns, configuration, partitions), metadata),
             info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
         )
+        self._metastore.namespace(table_name.namespace)  # before a directory is made
         store.make_dir("_delta_log")
         self._metastore.create_table(table_name.namespace, table_name.name, place.uri, first)
         handle = self._handle_of(metadata.id, table_name, store)
         follow(handle)
         return Table(handle)
 
-    def _place(self, name: TableName, location: str | None) -> Location:
+    def _place(self, name: TableName, location: str | os.PathLike[str] | None) -> Location:
         if location is None:
             return self._root.child(f"{name.namespace}/{name.name}")
         return Location.parse(location, default_fs=self._options.default_fs)
@@ -275,7 +278,7 @@ class Warehouse:
             fix="the table was not dropped; stop its writers, or pass purge=True",
         )
 
-    def register(self, name: str, path: str) -> Table:
+    def register(self, name: str, path: str | os.PathLike[str]) -> Table:
         """Take in an existing Delta table where it lies; its history becomes the table's history.
 
         Raises NotFoundError if there is no Delta table, UnsupportedFeatureError for features unknown to Lakebed.
@@ -290,7 +293,7 @@ class Warehouse:
         """
         return self._take_in(TableName.parse(name), Location.parse(path, default_fs=self._options.default_fs))
 
-    def recover(self, path: str, name: str | None = None) -> Table:
+    def recover(self, path: str | os.PathLike[str], name: str | None = None) -> Table:
         """Rebuild the metastore's rows of a table from its open log alone; the log names the table.
 
         Its namespace is made if it is not there. Tags are not in the log: make them again. Raises

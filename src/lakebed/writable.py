@@ -29,6 +29,7 @@ from lakebed.engine.delete import delete
 from lakebed.engine.draft import Draft
 from lakebed.engine.inputs import is_repeatable, to_reader
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
+from lakebed.records import column_names, comment_text
 from lakebed.view import Readable
 
 Result = TypeVar("Result")
@@ -136,9 +137,9 @@ class Writable(Readable, Generic[Result]):
         changes: list[Change] = [
             *(WidenColumn(path, type_of(kind)) for path, kind in _items("widen", widen)),
             *(SetNullable(path, _flag(path, flag)) for path, flag in _items("nullable", nullable)),
-            *(SetComment(path, text) for path, text in _items("comments", comments)),
-            *(DropColumn(path) for path in _names(drop)),
-            *(RenameColumn(old, new) for old, new in _items("rename", rename)),
+            *(SetComment(path, comment_text(text)) for path, text in _items("comments", comments)),
+            *(DropColumn(path) for path in column_names(drop, "drop=")),
+            *(RenameColumn(old, _new_name(old, new)) for old, new in _items("rename", rename)),
             *(AddColumn(path, _added_type(path, kind)) for path, kind in _items("add", add)),
             *(_move(path, place) for path, place in _items("move", move)),
         ]
@@ -151,7 +152,7 @@ class Writable(Readable, Generic[Result]):
             if properties:
                 set_properties(draft, properties)
             if comment is not None:
-                set_comment(draft, comment or None)
+                set_comment(draft, comment_text(comment) or None)
 
         return self._change(run)
 
@@ -203,8 +204,10 @@ def _added_type(path: str, kind: Any) -> Type:
     return type_of(kind.type if isinstance(kind, pa.Field) else kind)
 
 
-def _names(drop: Iterable[str]) -> list[str]:
-    return [drop] if isinstance(drop, str) else list(drop)
+def _new_name(old: str, new: object) -> str:
+    if not isinstance(new, str):
+        raise InputError(f"column {old!r} is renamed to another name", expected="text", found=repr(new))
+    return new
 
 
 def _move(path: str, place: Any) -> MoveColumn:

@@ -53,6 +53,8 @@ class Location:
         """
         if isinstance(text, Location):
             return text
+        if not isinstance(text, str | os.PathLike):
+            raise InputError("a location is a path or a URI", expected="text or a path", found=repr(text))
         text = os.fspath(text)
         _check_text(text)
         uri = _URI.fullmatch(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lakebed.core.errors import OptionError
 
@@ -102,7 +103,7 @@ def to_configuration(properties: Mapping[str, object]) -> dict[str, str]:
     Names with a dot that no engine owns are the user's own and are kept as they are.
     """
     configuration: dict[str, str] = {}
-    for name, value in properties.items():
+    for name, value in named(properties).items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
         known = PROPERTIES.get(name) or _BY_KEY.get(name)
         if known is not None:
@@ -112,6 +113,13 @@ def to_configuration(properties: Mapping[str, object]) -> dict[str, str]:
         else:
             raise _unknown(name)
     return configuration
+
+
+def named(properties: Any) -> Mapping[str, Any]:
+    """The properties themselves if they are named values. Raises OptionError."""
+    if not isinstance(properties, Mapping) or not all(isinstance(name, str) for name in properties):
+        raise OptionError("properties= maps names to values", expected="{'team.owner': 'shop'}", found=repr(properties))
+    return properties
 
 
 def _is_own(name: str) -> bool:

@@ -15,6 +15,7 @@ from lakebed.core.properties import (
     MAX_COLUMN_ID,
     TYPE_WIDENING,
     configuration_key,
+    named,
     to_configuration,
 )
 from lakebed.core.schema import Struct
@@ -63,7 +64,7 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
     """Set properties; a value of None removes one. Raises OptionError."""
     configuration = dict(draft.metadata.configuration)
-    for name, value in properties.items():
+    for name, value in named(properties).items():
         if value is None:
             configuration.pop(configuration_key(name), None)
         else:

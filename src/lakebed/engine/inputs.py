@@ -88,15 +88,19 @@ def _from_list(rows: list[Any] | tuple[Any, ...], schema: Struct, table_name: st
     return table_of_dicts(rows, schema, table_name).to_reader()
 
 
+def _batch(item: Any) -> pa.RecordBatch:
+    if not isinstance(item, pa.RecordBatch):
+        raise InputError(
+            "an iterator of rows must yield record batches", found=_type_name(item), fix="pass dicts as a list"
+        )
+    return item
+
+
 def _from_iterator(batches: Iterable[Any]) -> pa.RecordBatchReader:
-    iterator = iter(batches)
+    iterator = map(_batch, batches)
     first = next(iterator, None)
     if first is None:
         raise InputError("an empty iterator has no schema", fix="pass an empty pyarrow Table with a schema")
-    if not isinstance(first, pa.RecordBatch):
-        raise InputError(
-            "an iterator of rows must yield record batches", found=_type_name(first), fix="pass dicts as a list"
-        )
 
     def rest() -> Iterator[pa.RecordBatch]:
         yield first
