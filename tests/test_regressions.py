@@ -13,6 +13,7 @@ import pytest
 
 import lakebed
 from lakebed.core.location import Location
+from lakebed.core.steps import Step, observe
 from lakebed.storage.store import open_store
 
 
@@ -195,3 +196,41 @@ def test_a_table_that_cannot_be_made_leaves_no_directory(local_lake: lakebed.War
     with pytest.raises(lakebed.NotFoundError, match="nope"):
         local_lake.create_table("nope.t", "id BIGINT")
     assert not (Path(local_lake.location.removeprefix("file://")) / "nope").exists()
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_PREPARED, Step.COMMIT_BEGUN, Step.COMMIT_INSERTED, Step.COMMIT_DONE])
+def test_an_interrupted_commit_keeps_its_files_only_if_it_landed(local_lake: lakebed.Warehouse, step: Step) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+
+    def interrupt(reached: Step) -> None:
+        if reached is step:
+            raise KeyboardInterrupt
+
+    stop = observe(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            table.append([{"id": 1}])
+    finally:
+        stop()
+    landed = step is Step.COMMIT_DONE
+    assert (table.version, table.count(), len(data_files(table))) == ((1, 1, 1) if landed else (0, 0, 0))
+    table.append([{"id": 2}])
+    assert lakebed.read_delta(table.location).count() == table.count() == 1 + landed
+
+
+def test_an_interrupted_commit_to_a_table_that_was_dropped_keeps_its_files(local_lake: lakebed.Warehouse) -> None:
+    """The log that the dropped table has left may name them."""
+    table = local_lake.create_table("t", "id BIGINT")
+
+    def drop_and_interrupt(reached: Step) -> None:
+        if reached is Step.COMMIT_DONE:
+            local_lake.drop_table("t")
+            raise KeyboardInterrupt
+
+    stop = observe(drop_and_interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            table.append([{"id": 1}])
+    finally:
+        stop()
+    assert lakebed.read_delta(table.location).to_arrow().to_pylist() == [{"id": 1}]

@@ -168,7 +168,7 @@ def _once(draft: Draft, txn: Any) -> None:
     if not _is_text(app_id) or type(version) is not int or not 0 <= version < 2**63:
         raise InputError(
             "txn= names an application and its own version of the write",
-            expected="text and a whole number from 0 of at most 64 bits, like ('loader', 7)",
+            expected="text and a whole number from 0, like ('loader', 7)",
             found=repr(txn),
         )
     draft.transactions[app_id] = SetTransaction(app_id, version)

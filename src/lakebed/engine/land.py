@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakebed.core.commit import Committed, Conflict, Landed, Recompute
+from lakebed.core.commit import Committed, Conflict, Landed, PreparedCommit, Recompute
 from lakebed.core.errors import CommitUnknownError, ConflictError, LakebedError
 from lakebed.core.steps import Step, reach
 from lakebed.engine.draft import Draft
@@ -21,13 +21,16 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
     if not changed:
         return ()
     prepared = [draft.prepare() for draft in changed]
-    reach(Step.COMMIT_PREPARED)
     try:
+        reach(Step.COMMIT_PREPARED)
         outcome = changed[0].handle.metastore.commit(prepared)
     except CommitUnknownError:
         raise
     except LakebedError:
         discard(changed)
+        raise
+    except BaseException as interruption:
+        _clean_up(changed, prepared, interruption)
         raise
     if isinstance(outcome, Landed):
         for draft, done in zip(changed, outcome.commits, strict=True):
@@ -41,6 +44,19 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
     if isinstance(outcome, Conflict):
         raise conflict_error(outcome)
     return outcome
+
+
+def _clean_up(drafts: Sequence[Draft], prepared: Sequence[PreparedCommit], interruption: BaseException) -> None:
+    """After Ctrl-C or the like, which may have come before or after COMMIT: the commit's id tells."""
+    try:
+        landed = drafts[0].handle.metastore.has_landed(prepared)
+    except LakebedError as error:
+        interruption.add_note(f"whether the commit has landed is not known, so its files stay: {error}")
+        return
+    if landed:
+        interruption.add_note("the commit had landed already")
+    else:
+        discard(drafts)
 
 
 def discard(drafts: Sequence[Draft]) -> None:

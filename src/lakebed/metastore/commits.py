@@ -22,7 +22,7 @@ from lakebed.core.commit import (
     finalise,
 )
 from lakebed.core.conflict import BLIND, check
-from lakebed.core.errors import CommitError, InputError, NotFoundError
+from lakebed.core.errors import CommitError, CommitUnknownError, InputError, NotFoundError
 from lakebed.core.steps import Step, reach
 from lakebed.metastore import schema
 from lakebed.metastore.cache import Cache
@@ -77,6 +77,13 @@ class Commits(Part):
             f"commit {what} lost {_RACES} races for its version", fix="nothing was changed; try again later"
         )
 
+    def has_landed(self, prepared: Sequence[PreparedCommit]) -> bool:
+        """Whether a commit that was interrupted has landed; waits for one that is still under way.
+
+        Raises CommitUnknownError if the table is gone and cannot tell, MetastoreError if nobody can be asked.
+        """
+        return self._database.write(lambda connection: _find(connection, prepared)) is not None
+
     def _attempt(self, connection: Connection, prepared: Sequence[PreparedCommit], *, careful: bool) -> Landed:
         heads = lock_heads(connection, [p.table_id for p in prepared])
         for mine in prepared:
@@ -112,7 +119,16 @@ def lock_heads(connection: Connection, table_ids: Sequence[str]) -> dict[str, He
 
 def _find(connection: Connection, prepared: Sequence[PreparedCommit]) -> Landed | None:
     """Whether the commit has landed. The locks wait for a COMMIT that is still under way to end."""
-    return _landed(connection, lock_heads(connection, [p.table_id for p in prepared]), prepared)
+    heads = lock_heads(connection, [p.table_id for p in prepared])
+    found = _landed(connection, heads, prepared)
+    gone = [p for p in prepared if p.table_id not in heads]
+    if found is None and gone:
+        raise CommitUnknownError(
+            f"commit {gone[0].commit_id} of table {gone[0].table_name} was interrupted, and the table dropped since;"
+            " it may have landed before, so no file of it may be deleted",
+            fix="look for this commit id in the table's log",
+        )
+    return found
 
 
 def _landed(connection: Connection, heads: dict[str, Head], prepared: Sequence[PreparedCommit]) -> Landed | None:
