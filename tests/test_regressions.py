@@ -234,3 +234,37 @@ def test_an_interrupted_commit_to_a_table_that_was_dropped_keeps_its_files(local
     finally:
         stop()
     assert lakebed.read_delta(table.location).to_arrow().to_pylist() == [{"id": 1}]
+
+
+def test_the_newest_txn_of_a_transaction_counts(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+    with local_lake.transaction() as tx:
+        tx.table("t").append([{"id": 1}], txn=("loader", 7))
+        tx.table("t").append([{"id": 2}], txn=("loader", 6))
+    assert table.transactions() == {"loader": 7}
+
+
+def test_a_transaction_that_was_written_in_part_is_no_repetition(local_lake: lakebed.Warehouse) -> None:
+    """It was passed over as a whole, so that the rows of the other table vanished without an error."""
+    one, two = local_lake.create_table("one", "id BIGINT"), local_lake.create_table("two", "id BIGINT")
+    one.append([{"id": 1}], txn=("loader", 7))
+    tx = local_lake.transaction()
+    tx.table("one").append([{"id": 1}], txn=("loader", 7))
+    tx.table("two").append([{"id": 1}], txn=("loader", 7))
+    with pytest.raises(lakebed.ConflictError, match=r"default.two: .*\('loader', 7\) has not been written before"):
+        tx.commit()
+    assert (one.count(), two.count(), len(data_files(two))) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("url", ["postgresql:ann:hunter2@db/lake", "ann:hunter2@db/lake", "postgres:/ann:hunter2@db"])
+def test_a_mistyped_metastore_does_not_show_its_password(tmp_path: Path, url: str) -> None:
+    with pytest.raises(lakebed.OptionError) as caught:
+        lakebed.connect(tmp_path, metastore=url)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/warehouse?secret_key=hunter2", "s3:key:hunter2@bucket/warehouse"])
+def test_a_mistyped_location_does_not_show_its_key(text: str) -> None:
+    with pytest.raises(lakebed.InputError) as caught:
+        Location.parse(text)
+    assert "hunter2" not in str(caught.value)

@@ -171,7 +171,9 @@ def _once(draft: Draft, txn: Any) -> None:
             expected="text and a whole number from 0, like ('loader', 7)",
             found=repr(txn),
         )
-    draft.transactions[app_id] = SetTransaction(app_id, version)
+    earlier = draft.transactions.get(app_id)
+    if earlier is None or earlier.version < version:  # as in the log, the newest counts
+        draft.transactions[app_id] = SetTransaction(app_id, version)
 
 
 def _is_text(value: object) -> bool:

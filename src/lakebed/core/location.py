@@ -160,7 +160,8 @@ def _parse_uri(text: str, scheme: str, slashes: bool, rest: str, default_fs: str
     if not slashes:
         # Hadoop writes local files as file:/path.
         if canonical != "file" or not rest.startswith("/"):
-            raise InputError(f"{text}: expected '//' after '{scheme}:'", fix=f"write {scheme}://…")
+            shown = re.sub(r"(?s)^.*@", f"{scheme}:***@", text)
+            raise InputError(f"{shown}: expected '//' after '{scheme}:'", fix=f"write {scheme}://…")
         authority, path = "", rest
     else:
         authority, _, path = rest.partition("/")
@@ -193,7 +194,8 @@ def _authority(text: str, scheme: str, authority: str, default_fs: str | None) -
 def _decoded(text: str, path: str) -> str:
     for char in "#?":
         if char in path:
-            raise InputError(f"{text}: '{char}' in a URI must be escaped", fix=f"write %{ord(char):02X}")
+            shown = re.split("[#?]", text)[0]  # what follows may be a key
+            raise InputError(f"{shown}{char}…: '{char}' in a URI must be escaped", fix=f"write %{ord(char):02X}")
     if _BAD_ESCAPE.search(path):
         raise InputError(f"{text}: '%' in a URI starts an escape like %20", fix="write %25 for a percent sign")
     try:

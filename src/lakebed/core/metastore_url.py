@@ -20,7 +20,11 @@ def masked_url(url: str) -> str:
 
     >>> masked_url("postgresql://ann:hunter2@db/lake?password=hunter2&sslmode=require")
     'postgresql://ann:***@db/lake?password=***&sslmode=require'
+    >>> masked_url("postgresql:ann:hunter2@db/lake")
+    '***@db/lake'
     """
+    if "://" not in url:
+        url = re.sub(r"(?s)^.*@", f"{MASK}@", url)  # mistyped: nobody knows where the password begins
     # Greedy up to the last @: a password that was not escaped may itself contain one.
     url = re.sub(r"(://[^:/@]*):.*@", rf"\1:{MASK}@", url)
     return re.sub(r"(?i)((?:^|[?&;\s])(?:ssl)?pass(?:word|wd)?=)[^&;\s]*", rf"\1{MASK}", url)

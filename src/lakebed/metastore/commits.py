@@ -173,16 +173,29 @@ _REACHED = (
 
 
 def _refuse_repeated(connection: Connection, heads: dict[str, Head], prepared: Sequence[PreparedCommit]) -> None:
-    """An application's transaction that has been reached before adds nothing, to no table of the commit."""
+    """An application's transaction that has been reached before adds nothing, to no table of the commit.
+
+    Where others of the commit have not been reached, that would lose their rows: it is a conflict.
+    """
     reached: dict[str, Committed] = {}
+    fresh: list[tuple[PreparedCommit, SetTransaction]] = []
     for mine in prepared:
         for txn in of_kind(mine.actions, SetTransaction):
             where = {"num": heads[mine.table_id].num, "app_id": txn.app_id, "app_version": txn.version}
             row = connection.execute(_REACHED, where).first()
             if row is not None:
                 reached[mine.table_id] = Committed(mine.table_id, *row, repeated=True)
+            else:
+                fresh.append((mine, txn))
+    if reached and fresh:
+        mine, txn = fresh[0]
+        reason = f"({txn.app_id!r}, {txn.version}) has not been written before, but another txn= of the commit has"
+        raise _RefusedError(_conflict(connection, heads[mine.table_id], mine, reason, _TXN_FIX))
     if reached:
         raise _RefusedError(Landed(tuple(reached.get(p.table_id) or _unmoved(heads[p.table_id], p) for p in prepared)))
+
+
+_TXN_FIX = "write what is new with a commit of its own"
 
 
 def _unmoved(head: Head, mine: PreparedCommit) -> Committed:
@@ -239,7 +252,7 @@ def _tracks_rows(connection: Connection, cache: Cache, head: Head, mine: Prepare
     return "rowTracking" in (protocol.writer_features or ())
 
 
-def _conflict(connection: Connection, head: Head, mine: PreparedCommit, reason: str) -> Conflict:
+def _conflict(connection: Connection, head: Head, mine: PreparedCommit, reason: str, fix: str = "") -> Conflict:
     query = select(_VERSIONS.kind).where(_VERSIONS.table_num == head.num, _VERSIONS.version == head.version)
     theirs = connection.execute(query).scalar() or Kind.CREATE
     return Conflict(
@@ -248,5 +261,5 @@ def _conflict(connection: Connection, head: Head, mine: PreparedCommit, reason: 
         version=head.version,
         theirs=Kind(theirs),
         reason=reason,
-        fix=f"run the {mine.kind} again; it will then see version {head.version}",
+        fix=fix or f"run the {mine.kind} again; it will then see version {head.version}",
     )
