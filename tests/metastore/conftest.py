@@ -12,7 +12,8 @@ import pytest
 
 from lakebed.metastore import Metastore, open_metastore
 
-sys.path.insert(0, str(Path(__file__).parent))
+# Last, so that `conftest` stays the one of all tests.
+sys.path.append(str(Path(__file__).parent))
 
 from table_under_test import Written, create
 
