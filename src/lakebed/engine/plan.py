@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,7 +84,7 @@ def describe(files: FileSet) -> pa.Table:
     data = files.data
     return pa.table(
         [
-            data["path"],
+            _decoded(data["path"]),
             keys.take(pc.index_in(data["partition_id"].combine_chunks(), numbers)),
             data["size"],
             data["num_records"],
@@ -92,3 +93,13 @@ def describe(files: FileSet) -> pa.Table:
         ],
         schema=FILES_SCHEMA,
     )
+
+
+def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """URI-encoded paths as the file system knows them; only those with an escape cost anything."""
+    paths = paths.cast(pa.string())
+    escaped = pc.match_substring(paths, "%")
+    if not pc.any(escaped).as_py():
+        return paths
+    plain = pa.array([unquote(path) for path in paths.filter(escaped).to_pylist()], pa.string())
+    return pc.replace_with_mask(paths.combine_chunks(), escaped.combine_chunks(), plain)

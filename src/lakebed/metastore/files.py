@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Column, Connection, Select, Table, select, union_all
+from sqlalchemy import Column, Connection, Select, Table, literal_column, or_, select, union_all
 from sqlalchemy.sql.expression import CompoundSelect
 
 from lakebed.core.actions import AddFile, DeletionVector
@@ -22,8 +22,8 @@ from lakebed.metastore.rows import OWN
 
 _FEW_PARTITIONS = 500
 _ADDS_AT_ONCE = 4096
-_PLANNING = ("id", "path", "partition_id", "size", "num_records", "base_row_id", "default_row_commit_version")
-_DETAILS = ("modification_time", "data_change", "added_version", "tags", "extra")
+_PLANNING = ("id", "path", "partition_id", "size", "num_records", "default_row_commit_version")
+_DETAILS = ("base_row_id", "modification_time", "data_change", "added_version", "tags", "extra")
 _PLACE = ("storage_type", "path_or_inline_dv", "start", "size_in_bytes", "cardinality")
 _VECTOR = ("file_id", *_PLACE, "data_change", *OWN)
 
@@ -142,7 +142,8 @@ def load_files(
         names.remove("id")
     columns = [schema.files.c[name] for name in names]
     some = None if partitions is None else sorted(set(partitions))
-    query = _at_version(schema.files, columns, head, version, some)
+    whole = some is None and _is_most(connection, head)
+    query = _at_version(schema.files, columns, head, version, some, scan=whole)
     data = fetch_arrow(connection, query, _arrow_schema(columns))
     if some is not None and len(some) > _FEW_PARTITIONS:
         data = data.filter(pc.is_in(data["partition_id"], pa.array(some, pa.int64())))
@@ -150,10 +151,32 @@ def load_files(
     return FileSet(head.table_id, version, data, load_partitions(connection, head.num, some))
 
 
+def _is_most(connection: Connection, head: Head) -> bool:
+    """Whether most file rows of a SQLite metastore are this table's: then reading them all in the order of the
+    disk takes two thirds of the time of finding them by an index."""
+    if connection.dialect.name != "sqlite":
+        return False
+    rows = connection.exec_driver_sql(f"SELECT max(rowid) FROM {schema.files.name}").scalar()
+    return 2 * head.next_file_id > (rows or 0)
+
+
 def _at_version(
-    table: Table, columns: list[Column[Any]], head: Head, version: int, partitions: list[int] | None = None
-) -> CompoundSelect[Any]:
-    """The rows of a table that are part of a version: live ones, and those that were removed later."""
+    table: Table,
+    columns: list[Column[Any]],
+    head: Head,
+    version: int,
+    partitions: list[int] | None = None,
+    *,
+    scan: bool = False,
+) -> Select[Any] | CompoundSelect[Any]:
+    """The rows of a table that are part of a version: live ones, and those that were removed later.
+
+    ``scan`` keeps SQLite from using an index.
+    """
+    if scan:
+        of_table = literal_column(f"+{table.name}.table_num") == head.num
+        alive = or_(table.c.removed_version.is_(None), table.c.removed_version > version)
+        return select(*columns).where(of_table, table.c.added_version <= version, alive)
     shared = [table.c.table_num == head.num, table.c.added_version <= version]
     if partitions is not None and len(partitions) <= _FEW_PARTITIONS:
         shared.append(table.c.partition_id.in_(partitions))

@@ -36,6 +36,21 @@ def replace_file(path: str, data: Bytes, *, sync: bool) -> None:
         sync_directory(os.path.dirname(path))
 
 
+@contextmanager
+def staged_file(path: str, *, sync: bool) -> Iterator[str]:
+    """The path of a temporary file to be filled by the block; after it, ``path`` has that content, at once.
+
+    If the block fails nothing remains but directories.
+    """
+    with _temporary(path, b"", sync=False) as temporary:
+        yield temporary
+        if sync:
+            _sync(temporary)
+        os.replace(temporary, path)
+    if sync:
+        sync_directory(os.path.dirname(path))
+
+
 def create_file(path: str, data: Bytes) -> bool:
     """Create ``path`` with this content, durably; False if it was there already.
 
@@ -76,6 +91,10 @@ def _create_without_link(path: str, data: Bytes) -> bool:
 
 def sync_directory(path: str) -> None:
     """Make the names in a directory durable."""
+    _sync(path)
+
+
+def _sync(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Rows as the bytes of a Parquet file.
+"""Rows as a Parquet file.
 
 Polars encodes what it keeps exactly, in about half the time of Arrow; Arrow encodes the rest. Both write
 the same Parquet types: nullability and field ids of the schema, and types that Spark reads as they are.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import inspect
 import io
+import os
+import re
 from functools import cache
 
 import pyarrow as pa
@@ -22,12 +24,15 @@ from lakebed.storage.forked import polars_is_lost
 
 # On mixed data level 1 was 1.8 times as fast as polars' default of 3, and no larger.
 _LEVELS = {"zstd": 1}
+# How Rust writes the number of an operating system's error, whatever the words before it.
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
-def encode(rows: pa.Table, options: Options, name: str) -> memoryview:
-    """The bytes of a Parquet file with these rows; ``name`` is for the error.
+def encode(rows: pa.Table, options: Options, name: str, target: str | io.BytesIO) -> None:
+    """Write a Parquet file with these rows to a path or to memory; ``name`` is for the error.
 
-    The schema of ``rows`` is the schema of the file: physical names, nullability, field ids.
+    The schema of ``rows`` is the schema of the file: physical names, nullability, field ids. Raises StorageError,
+    or OSError if the file system refuses.
     """
     import polars as pl  # not at the top: a process that only reads metadata starts faster without it
 
@@ -35,9 +40,13 @@ def encode(rows: pa.Table, options: Options, name: str) -> memoryview:
     rows = rows.replace_schema_metadata(None).cast(schema)
     try:
         if not polars_is_lost() and _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema):
-            return _encode_polars(rows, schema, options)
-        return _encode_arrow(rows, options)
+            _encode_polars(rows, schema, options, target)
+        else:
+            _encode_arrow(rows, options, target)
     except (pl.exceptions.PolarsError, pa.ArrowException) as cause:
+        code = _OS_ERROR.search(str(cause))
+        if code is not None:
+            raise OSError(int(code[1]), os.strerror(int(code[1]))) from cause
         raise StorageError(f"{name}: the rows cannot be encoded as Parquet", found=str(cause)) from cause
 
 
@@ -65,14 +74,13 @@ def _polars_keeps(kind: pa.DataType) -> bool:
     return not pat.is_nested(kind)
 
 
-def _encode_polars(rows: pa.Table, schema: pa.Schema, options: Options) -> memoryview:
+def _encode_polars(rows: pa.Table, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
     import polars as pl
 
     frame = pl.from_arrow(rows, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
-    out = io.BytesIO()
     frame.write_parquet(
-        out,
+        target,
         compression="uncompressed" if options.compression == "none" else options.compression,  # type: ignore[arg-type]
         compression_level=_LEVELS.get(options.compression),
         statistics="full",
@@ -81,21 +89,18 @@ def _encode_polars(rows: pa.Table, schema: pa.Schema, options: Options) -> memor
         # Polars would record its own 64-bit strings, and Arrow would read them back as such.
         metadata={"ARROW:schema": base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")},
     )
-    return out.getbuffer()
 
 
-def _encode_arrow(rows: pa.Table, options: Options) -> memoryview:
-    out = io.BytesIO()
+def _encode_arrow(rows: pa.Table, options: Options, target: str | io.BytesIO) -> None:
     pq.write_table(
         rows,
-        out,
+        target,
         compression=options.compression,
         compression_level=_LEVELS.get(options.compression),
         row_group_size=options.max_row_group_rows,
         store_schema=False,
         store_decimal_as_integer=True,
     )
-    return out.getbuffer()
 
 
 def _with_types(field: pa.Field, *, wide: bool) -> pa.Field:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -104,17 +105,18 @@ class ParquetFileWriter:
         if self._aborted:
             raise StorageError(f"{self._store.uri(self.path)}: the writer was aborted")
         rows = pa.Table.from_batches(self._batches, self._physical)
-        data = parquet_encoder.encode(rows, self._options, self._store.uri(self.path))
-        stats = self._statistics(rows, pq.read_metadata(pa.BufferReader(data)))
         self._begun = True
         try:
-            self._store.put(self.path, data)
+            with self._store.staged(self.path) as target:
+                parquet_encoder.encode(rows, self._options, self._store.uri(self.path), target)
+                size = os.path.getsize(target) if isinstance(target, str) else target.getbuffer().nbytes
+                stats = self._statistics(rows, pq.read_metadata(target))
         except BaseException as failure:
             self._abort_after(failure)
             raise
         self._release()
         now = time.time_ns() // 1_000_000
-        self._written = WrittenFile(self.path, data.nbytes, rows.num_rows, stats, now)
+        self._written = WrittenFile(self.path, size, rows.num_rows, stats, now)
         return self._written
 
     def abort(self) -> None:

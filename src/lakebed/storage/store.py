@@ -7,9 +7,11 @@ came from, never leaves the directory.
 from __future__ import annotations
 
 import errno
+import io
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -126,6 +128,21 @@ class Store:
                 return
             with self.open_output(rel) as stream:
                 stream.write(data)
+
+    @contextmanager
+    def staged(self, rel: str) -> Iterator[str | io.BytesIO]:
+        """Where the block may write a file's content: a path, or memory; after it the file is there, whole.
+
+        It is durable if the option ``sync`` says so. If the block fails nothing remains.
+        """
+        with translated("write", self.uri(rel)):
+            if self.location.is_local:
+                with durable.staged_file(self.path(rel), sync=self.options.sync) as path:
+                    yield path
+                return
+        content = io.BytesIO()
+        yield content
+        self.put(rel, content.getbuffer())
 
     def put_if_absent(self, rel: str, data: durable.Bytes) -> bool:
         """Write a file durably unless one of that name is there; whether it was written.
