@@ -49,6 +49,7 @@ class Place:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Callable[[], str]]:
     """A function that makes a new database on one real PostgreSQL server and returns its URL."""
+    pytest.importorskip("pgserver", reason="the wheel with PostgreSQL has no build for this Python")
     from pg_server import postgres_server
 
     with postgres_server() as server:
