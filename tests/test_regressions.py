@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -268,3 +269,27 @@ def test_a_mistyped_location_does_not_show_its_key(text: str) -> None:
     with pytest.raises(lakebed.InputError) as caught:
         Location.parse(text)
     assert "hunter2" not in str(caught.value)
+
+
+def test_a_foreign_table_that_says_it_has_no_column_mapping(local_lake: lakebed.Warehouse, tmp_path: Path) -> None:
+    """Its columns were renamed with a mapping that stayed off, and a restore failed."""
+    place = tmp_path / "foreign"
+    deltalake.write_deltalake(place, pa.table({"id": [1], "a": ["q"]}))
+    first = place / "_delta_log" / "00000000000000000000.json"
+    first.write_text(
+        first.read_text().replace('"configuration":{', '"configuration":{"delta.columnMapping.mode":"none"')
+    )
+    table = local_lake.register("t", place)
+    table.delete("true")
+    table.restore(version=0)
+    table.alter(rename={"a": "b"})
+    configuration = lakebed.read_delta(place)._point().metadata.configuration
+    assert configuration["delta.columnMapping.mode"] == "name"
+    assert _outside(place) == [{"id": 1, "b": "q"}]
+    table.restore(version=0)
+    assert _outside(place) == [{"id": 1, "a": "q"}]
+
+
+def _outside(place: Path) -> list[dict[str, Any]]:
+    query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(place)).execute("SELECT * FROM t")
+    return pa.table(query.read_all()).to_pylist()

@@ -13,7 +13,7 @@ from typing import Any
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
 from lakebed.core.predicate import may_match_files
-from lakebed.core.properties import COLUMN_MAPPING_MODE
+from lakebed.core.properties import is_mapped
 from lakebed.core.schema import Type
 from lakebed.core.schema_path import Path, format_path, members
 from lakebed.core.widening import can_widen
@@ -176,8 +176,7 @@ def misfit(adds: Iterable[AddFile], metadata: Metadata, made_for: Metadata | Non
     """
     partitioned = {f.physical_name for f in metadata.partition_schema}
     retyped = unreadable(metadata, made_for)
-    mapped = metadata.configuration.get(COLUMN_MAPPING_MODE, "none") != "none"
-    taken = None if mapped or made_for is None else _taken(made_for.schema, metadata.schema)
+    taken = None if is_mapped(metadata.configuration) or made_for is None else _taken(made_for.schema, metadata.schema)
     required = list(_tightened(made_for.schema if made_for else None, metadata.schema))
     for add in adds:
         if set(add.partition_values) != partitioned:

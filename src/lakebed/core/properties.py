@@ -33,6 +33,15 @@ _MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID,
 _ENGINES = ("delta.", "lakebed.")
 
 
+def is_mapped(configuration: Mapping[str, str]) -> bool:
+    """Whether a column mapping is on; other writers may say ``none``.
+
+    >>> is_mapped({COLUMN_MAPPING_MODE: "none"}), is_mapped({COLUMN_MAPPING_MODE: "name"})
+    (False, True)
+    """
+    return configuration.get(COLUMN_MAPPING_MODE, "none") != "none"
+
+
 @dataclass(frozen=True)
 class Property:
     """One table property."""

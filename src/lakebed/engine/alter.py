@@ -15,6 +15,7 @@ from lakebed.core.properties import (
     MAX_COLUMN_ID,
     TYPE_WIDENING,
     configuration_key,
+    is_mapped,
     named,
     to_configuration,
 )
@@ -41,13 +42,14 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         before.schema,
         changes,
         partition_columns=before.partition_columns,
-        mapping=before.configuration.get(COLUMN_MAPPING_MODE, "none") != "none",
+        mapping=is_mapped(before.configuration),
         max_column_id=int(before.configuration.get(MAX_COLUMN_ID, "0")),
         nulls_checked=True,
     )
     configuration = dict(before.configuration)
     if evolved.mapping:
-        configuration.setdefault(COLUMN_MAPPING_MODE, "name")
+        if not is_mapped(configuration):
+            configuration[COLUMN_MAPPING_MODE] = "name"
         configuration[MAX_COLUMN_ID] = str(evolved.max_column_id)
     if evolved.widened:
         configuration[TYPE_WIDENING] = "true"

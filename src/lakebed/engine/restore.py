@@ -9,7 +9,7 @@ from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.column_mapping import enable_mapping
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import FileMissingError
-from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID
+from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, is_mapped
 from lakebed.core.schema_delta import to_delta
 from lakebed.delta.features import upgrade
 from lakebed.delta.foreign import place
@@ -56,9 +56,9 @@ def _metadata(draft: Draft, target: TableState) -> Metadata:
     """The old metadata, except for what may only grow: column ids, and the mapping itself."""
     now, then = draft.metadata.configuration, dict(target.metadata.configuration)
     schema_string = target.metadata.schema_string
-    if COLUMN_MAPPING_MODE in now:
+    if is_mapped(now):
         last = int(now[MAX_COLUMN_ID])
-        if COLUMN_MAPPING_MODE not in then:
+        if not is_mapped(then):
             # The mapping came later: the old columns are mapped to the names that their files have.
             mapped, last = enable_mapping(target.metadata.schema, last)
             schema_string = json.dumps(to_delta(mapped), separators=(",", ":"), ensure_ascii=False)
