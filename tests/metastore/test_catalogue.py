@@ -101,7 +101,7 @@ def test_creating_with_the_same_commit_again_is_the_same_table(metastore: Metast
 
 def test_unknown_table_names_the_nearest(metastore: Metastore) -> None:
     create(metastore, "orders")
-    with pytest.raises(NotFoundError, match="did you mean 'default.orders'"):
+    with pytest.raises(NotFoundError, match=r"did you mean 'default\.orders'"):
         metastore.table("default", "order")
     with pytest.raises(NotFoundError, match="no namespace"):
         metastore.table("nowhere", "orders")
