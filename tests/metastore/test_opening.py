@@ -244,3 +244,13 @@ def test_sqlite_keeps_commits_through_a_power_cut(tmp_path: Path) -> None:
             lambda c: [c.execute(text(f"PRAGMA {name}")).scalar() for name in ("journal_mode", "synchronous")]
         )
     assert settings == ["wal", 2]
+
+
+def test_the_file_of_another_application_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as other:
+        other.execute("create table invoices (id integer)")
+    with pytest.raises(MetastoreError, match="another application; found its tables invoices"):
+        open_metastore(f"sqlite:///{path}")
+    with sqlite3.connect(path) as other:
+        assert [name for (name,) in other.execute("select name from sqlite_master")] == ["invoices"]

@@ -56,7 +56,8 @@ def _exists(connection: Connection) -> bool:
 
 def _refuse_strangers(connection: Connection, place: str) -> None:
     """A SQLite file has one owner; a PostgreSQL database may well have several."""
-    others = inspect(connection).get_table_names()
+    # Ours may be there by now: another process is just creating them.
+    others = [name for name in inspect(connection).get_table_names() if name not in schema.metadata.tables]
     if others:
         raise MetastoreError(
             f"{place} is the database of another application",
