@@ -85,12 +85,21 @@ class Database:
         self._relaxed.dispose()
 
     def probe(self) -> None:
-        """Connect once. Raises MetastoreError if the database cannot be reached."""
-        try:
-            with self._engine.connect():
-                pass
-        except SQLAlchemyError as error:
-            raise translate(error, str(self.address)) from error
+        """Connect once. Raises MetastoreError if the database cannot be reached.
+
+        Only a busy one is tried again: SQLite does not wait while another process turns a new file to WAL.
+        """
+        failure: DBAPIError | None = None
+        for pause in _pauses():
+            try:
+                with self._engine.connect():
+                    return
+            except SQLAlchemyError as error:
+                if not isinstance(error, DBAPIError) or not is_transient(error):
+                    raise translate(error, str(self.address)) from error
+                failure = error
+            time.sleep(pause)
+        raise self._gave_up(failure)
 
     def read(self, work: Work[T], *, single: bool = False) -> T:
         """The result of ``work`` in one consistent read.
