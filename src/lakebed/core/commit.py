@@ -108,6 +108,8 @@ class Committed:
     commit_id: str
     repeated: bool = False
     """The same application transaction had landed before, as this version; nothing was added."""
+    body: str | None = field(default=None, repr=False, compare=False)
+    """The text of the version's log file, if every earlier version is in the open log: it may be written at once."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,15 @@ def publish(store: Store, source: PublicationSource, upto: int | None = None) ->
         reach(Step.PUBLISH_MARKED)
 
 
+def publish_next(store: Store, source: PublicationSource, version: int, body: str) -> None:
+    """Write one commit of which every earlier one is in the log, as ``publish`` would, without asking for more."""
+    reach(Step.PUBLISH_BEGUN)
+    _write_once(store, version, body.encode())
+    reach(Step.PUBLISH_WRITTEN)
+    source.mark_published(version)
+    reach(Step.PUBLISH_MARKED)
+
+
 def _check_order(batch: list[tuple[int, str]], last: int) -> None:
     """A gap in the log would hide every later version from readers, so it is refused before it is written.
 

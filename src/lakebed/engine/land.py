@@ -38,7 +38,7 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
                 draft.discard()
             else:
                 draft.tidy()
-            draft.published = follow(draft.handle, draft.metadata)
+            draft.published = follow(draft.handle, draft.metadata, done)
         return outcome.commits
     discard(changed)
     if isinstance(outcome, Conflict):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 
 from lakebed.core.actions import Metadata, now_ms
+from lakebed.core.commit import Committed
 from lakebed.core.errors import CorruptFileError, LakebedError
 from lakebed.core.properties import value_of
 from lakebed.delta.checkpoint import write_checkpoint
-from lakebed.delta.publish import publish
+from lakebed.delta.publish import publish, publish_next
 from lakebed.engine.draft import Handle
 
 TOMBSTONE_MS = 7 * 24 * 3600 * 1000
@@ -53,29 +54,35 @@ def publish_versions(handle: Handle) -> int:
     return handle.metastore.published(handle.table_id) if last is None else last
 
 
-def _publish(handle: Handle, metadata: Metadata | None) -> int | None:
+def _publish(handle: Handle, metadata: Metadata | None, done: Committed | None = None) -> int | None:
     """Publish, and write a checkpoint when its time has come; the last version written, None if none was.
 
-    ``metadata`` is the table's present one, if the caller knows it.
+    ``metadata`` is the table's present one and ``done`` the commit just made, if the caller knows them.
     """
     source = _Source(handle)
-    last = publish(handle.store, source)
-    if source.first is None:
-        return None
+    if done is not None and done.body is not None:
+        publish_next(handle.store, source, done.version, done.body)
+        first = last = done.version
+    else:
+        last = publish(handle.store, source)
+        if source.first is None:
+            return None
+        first = source.first
     metadata = metadata or handle.metastore.state(handle.table_id).metadata
     interval = int(value_of("checkpoint-interval", metadata.configuration))
-    if last // interval > max(source.first - 1, 0) // interval:
+    if last // interval > max(first - 1, 0) // interval:
         checkpoint(handle)
     return last
 
 
-def follow(handle: Handle, metadata: Metadata | None = None) -> bool:
+def follow(handle: Handle, metadata: Metadata | None = None, done: Committed | None = None) -> bool:
     """Publish after a commit that has landed: a failure here is a warning, never a failed commit.
 
-    Returns whether the log has the commit. ``metadata`` is the table's present one, if the caller knows it.
+    Returns whether the log has the commit. ``metadata`` is the table's present one and ``done`` the commit, if the
+    caller knows them.
     """
     try:
-        _publish(handle, metadata)
+        _publish(handle, metadata, done)
         return True
     except LakebedError as error:
         # Raising would tell the caller that nothing was committed, and a second try would write the rows twice.

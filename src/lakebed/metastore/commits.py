@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, false, func, select
 from sqlalchemy.exc import IntegrityError
 
 from lakebed.core.actions import Protocol, SetTransaction, now_ms, to_lines
@@ -33,8 +33,19 @@ from lakebed.metastore.part import Head, Part, head_of
 from lakebed.metastore.states import version_of
 
 _RACES = 20
-_LOCKED = select(schema.tables).where(one_of(schema.tables.c.id, "ids")).order_by(schema.tables.c.id).with_for_update()
 _VERSIONS = schema.versions.c
+# Whether the open log has the head. A head that was waited for may be too new to be seen here: then it has not.
+_PUBLISHED = (
+    select(_VERSIONS.body.is_(None))
+    .where(_VERSIONS.table_num == schema.tables.c.num, _VERSIONS.version == schema.tables.c.version)
+    .scalar_subquery()
+)
+_LOCKED = (
+    select(schema.tables, func.coalesce(_PUBLISHED, false()).label("published"))
+    .where(one_of(schema.tables.c.id, "ids"))
+    .order_by(schema.tables.c.id)
+    .with_for_update(of=schema.tables)
+)
 _APPLIED = schema.transactions.c
 
 
@@ -243,7 +254,8 @@ def land(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit,
     except AlreadyLiveError as error:
         reason = f"file {error.path}, which mine adds, is part of the table already"
         raise _RefusedError(_conflict(connection, head, mine, reason)) from error
-    return Committed(mine.table_id, final.version, final.timestamp, mine.commit_id)
+    body = landing.body if head.published else None
+    return Committed(mine.table_id, final.version, final.timestamp, mine.commit_id, body=body)
 
 
 def _tracks_rows(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit) -> bool:

@@ -129,7 +129,7 @@ class Database:
         When the answer to COMMIT is lost, ``landed`` is asked on a new connection: what it returns is the
         result, None means that nothing happened and ``work`` is run again. Raises CommitUnknownError, naming
         ``what``, when the database stays away. An IntegrityError is left to the caller, who knows the rule.
-        What is not ``durable`` does not wait for the disk; a power cut may undo it, and nothing before it.
+        What is not ``durable`` (with SQLite) does not wait for the disk.
         """
         failure: DBAPIError | None = None
         for pause in _pauses():
@@ -153,13 +153,21 @@ class Database:
             time.sleep(pause)
         raise self._gave_up(failure)
 
+    def touch(self, work: Work[T]) -> T:
+        """The result of ``work``, which changes one row in one statement and may run again without harm.
+
+        It does not wait for the disk; a power cut may undo it, and nothing before it. With PostgreSQL the statement
+        itself must say so.
+        """
+        if self.is_sqlite:
+            return self.write(work, landed=lambda _connection: None, durable=False)
+        return self.read(work, single=True)
+
     def _write_once(self, work: Work[T], *, durable: bool = True) -> T:
         engine = self._engine if durable else self._relaxed
         with self._writing, engine.connect() as connection:
             connection.execution_options(lakebed_write=True)
             transaction = connection.begin()
-            if not durable and not self.is_sqlite:
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             result = work(connection)
             try:
                 transaction.commit()

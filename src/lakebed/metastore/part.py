@@ -29,6 +29,8 @@ class Head:
     next_row_id: int
     next_file_id: int
     next_partition_id: int
+    published: bool = False
+    """Whether the open log has the head; told only to those who lock the row to commit."""
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.name}"
@@ -38,6 +40,7 @@ def head_of(row: RowMapping) -> Head:
     """A row of the tables table as a head."""
     values: dict[str, Any] = dict(row)
     values["table_id"] = values.pop("id")
+    values["published"] = bool(values.get("published", False))
     return Head(**values)
 
 
