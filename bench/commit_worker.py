@@ -11,10 +11,11 @@ from typing import Any
 import lakebed
 from lakebed.core.actions import AddFile, now_ms
 from lakebed.core.commit import Claim, Kind
-from lakebed.engine.draft import Draft
+from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import land
 
 FILES_PER_COMMIT = 4
+WARM_UP = 3
 SCHEMA = "id BIGINT, region STRING, amount DOUBLE, at TIMESTAMP"
 
 
@@ -40,16 +41,22 @@ def main(order: dict[str, Any]) -> None:
     with lakebed.connect(order["warehouse"], order["metastore"]) as lake:
         handle = lake.table(order["table"])._handle
         waiting = [files() for _ in range(order["commits"])]
-        handle.metastore.state(handle.table_id)  # the connection is open, as in a running writer
+        for _ in range(WARM_UP):  # connections are open and statements compiled, as in a running writer
+            commit(handle, files())
         print("ready", flush=True)
         sys.stdin.readline()
         used = time.process_time()
         for adds in waiting:
-            draft = Draft(handle, handle.metastore.state(handle.table_id))
-            draft.adds = {add.path: add for add in adds}
-            draft.claims.append(Claim(Kind.APPEND))
-            land([draft])
+            commit(handle, adds)
         print(time.process_time() - used, flush=True)
+
+
+def commit(handle: Handle, adds: list[AddFile]) -> None:
+    """One commit, as a writer makes it once its data files are there."""
+    draft = Draft(handle, handle.metastore.state(handle.table_id))
+    draft.adds = {add.path: add for add in adds}
+    draft.claims.append(Claim(Kind.APPEND))
+    land([draft])
 
 
 if __name__ == "__main__":

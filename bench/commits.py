@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import lakebed
-from bench.commit_worker import FILES_PER_COMMIT, SCHEMA
+from bench.commit_worker import FILES_PER_COMMIT, SCHEMA, WARM_UP
 from bench.report import Line
 from bench.servers import postgres, scratch
 from bench.workers import run_together
@@ -45,7 +45,7 @@ def _measure(what: str, url: str | None, *, tables: int, writers: int, commits: 
         ]
         took = run_together("bench.commit_worker", orders)
         for name in names:
-            check(lake.table(name), writers // tables * commits)
+            check(lake.table(name), writers // tables * (WARM_UP + commits))
         number = writers * commits
         note = (
             f"{number} commits of {FILES_PER_COMMIT} files, checked; {took.cpu / number * 1000:.1f} ms CPU each in the"
