@@ -113,3 +113,18 @@ def test_a_failure_after_the_commit_is_a_warning(tmp_path: Path, failure: lakebe
         assert (commit.version, commit.published) == (1, False)
         assert table.publish() == 1
         assert ids(lakebed.read_delta(table.location)) == [1]
+
+
+def test_a_checkpoint_that_fails_is_told_as_such(tmp_path: Path) -> None:
+    def fail(step: Step) -> None:
+        if step is Step.CHECKPOINT_WRITTEN:
+            raise lakebed.StorageError("disk gone")
+
+    with lakebed.connect(tmp_path) as lake:
+        table = lake.create_table("t", "id BIGINT", properties={"checkpoint-interval": 1})
+        stop = observe(fail)
+        with pytest.warns(lakebed.PublicationWarning, match="the log is complete, but a checkpoint"):
+            commit = table.append([{"id": 1}])
+        stop()
+        assert commit.published
+        assert table.checkpoint() == 1

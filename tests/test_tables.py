@@ -545,3 +545,8 @@ def test_create_refuses_a_place_with_other_files(lake: lakebed.Warehouse, sales:
     with pytest.raises(lakebed.AlreadyExistsError, match="not empty"):
         lake.create_table("sales", "id BIGINT")
     assert sales._store.read("mine.txt") == b"precious"
+
+
+def test_rename_to_the_same_name_changes_nothing(lake: lakebed.Warehouse, sales: lakebed.Table) -> None:
+    lake.rename_table("sales", "default.sales")
+    assert sales.version == 1

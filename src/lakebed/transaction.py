@@ -41,7 +41,8 @@ class TransactionTable(Writable[None]):
 class Transaction:
     """Changes of several tables that land together, or not at all.
 
-    Use it as a context manager: leaving it normally commits, leaving it by an exception changes nothing.
+    Use it as a context manager: leaving it normally commits, leaving it by an exception changes nothing. It belongs
+    to one thread.
     ``versions`` then tells the version that each changed table got.
 
     >>> import lakebed, tempfile

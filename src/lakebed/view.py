@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 class Readable(ABC):
     """Anything whose rows can be read. ``columns`` and ``where`` limit what is read.
 
-    ``where`` is SQL text (``"amount < 0 and dt = '2026-11-15'"``) or a pyarrow expression; both follow
-    SQL's three-valued logic: a row comes out only if the predicate is true for it.
+    ``where`` is SQL text (``"amount < 0 and dt = '2026-11-15'"``) or a pyarrow expression. A comparison with null is
+    neither true nor false, in both, and a row comes out only if the predicate is true for it. An expression keeps
+    the meaning that Arrow gives it: ``isin`` is false for null, where SQL's ``IN`` is unknown.
     """
 
     _name: str

@@ -250,6 +250,8 @@ class Warehouse:
         """
         before, after = TableName.parse(old), TableName.parse(new)
         found = self._find(old)
+        if before == after:
+            return
         Draft(found, self._metastore.state(found.table_id)).refuse_if_unwritable()  # the name is written too
         self._metastore.rename_table(before.namespace, before.name, after.namespace, after.name)
         self.table(new)._tell_name()

@@ -196,3 +196,29 @@ def test_full_state_has_tombstones(metastore: Metastore, table: Written) -> None
     assert list(later.removes) == []
     older = metastore.full_state(table.table_id, 2, tombstones_after=0)
     assert {r.key for r in older.removes} == {("a", None), ("b", None), ("c", None)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a "quoted", comma;\\backslash',
+        "two\nlines\r\nand\ttab",
+        "żółw 🐢",
+        "\\N",
+        "NULL",
+        " ",
+        "t",
+        "x" * 5_000_000,
+    ],
+    ids=["quotes", "lines", "unicode", "copy's null", "null", "blank", "letter", "long"],
+)
+def test_any_text_comes_back(metastore: Metastore, table: Written, text: str) -> None:
+    stats = json.dumps({"numRecords": 1, "minValues": {"name": text}}, indent=1, ensure_ascii=False)
+    table.commit(add("a", stats=stats, tags={"note": text, "none": None}), read=0)
+    table.commit(add("b", stats='{"numRecords":0}', tags={}), read=1)
+    found = {file.path: file for file in metastore.files(table.table_id).adds()}
+    assert found["a"].stats == stats
+    assert found["a"].tags == {"note": text, "none": None}
+    assert found["b"].tags == {}
+    planned = metastore.files(table.table_id, stats=False, details=False).data
+    assert sorted(planned["path"].to_pylist()) == ["a", "b"]

@@ -71,7 +71,16 @@ def _publish(handle: Handle, metadata: Metadata | None, done: Committed | None =
     metadata = metadata or handle.metastore.state(handle.table_id).metadata
     interval = int(value_of("checkpoint-interval", metadata.configuration))
     if last // interval > max(first - 1, 0) // interval:
-        checkpoint(handle)
+        try:
+            checkpoint(handle)
+        except LakebedError as error:
+            warnings.warn(
+                PublicationWarning(
+                    f"table {handle.name}: the log is complete, but a checkpoint of it could not be written ({error}); "
+                    "checkpoint() tries again"
+                ),
+                stacklevel=2,
+            )
     return last
 
 
