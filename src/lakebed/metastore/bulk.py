@@ -1,7 +1,7 @@
 """Many rows at once: into the database, and out of it as Arrow columns.
 
-Both go past SQLAlchemy's rows to the driver: PostgreSQL copies rows in and out, and the tuples of SQLite's cursor
-become columns batch by batch.
+Both go past SQLAlchemy's rows to the driver: PostgreSQL copies rows in, and the cursors' tuples become columns
+batch by batch.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import contextlib
 import gc
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import csv
 from sqlalchemy import BigInteger, Boolean, Column, Connection, Insert, Integer, Select, Table, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.expression import CompoundSelect
@@ -21,7 +21,6 @@ from sqlalchemy.sql.expression import CompoundSelect
 _FEW = 200
 _BATCH = 5_000
 _INSERTS: dict[Table, Insert] = {}
-_ONE_LINE = frozenset({"id", "path", "partition_id", "size", "num_records", "default_row_commit_version"})
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -64,39 +63,42 @@ def arrow_type(column: Column[Any]) -> pa.DataType:
 
 def fetch_arrow(connection: Connection, query: Select[Any] | CompoundSelect[Any], schema: pa.Schema) -> pa.Table:
     """The rows of ``query``, whose columns are those of ``schema``, as an Arrow table."""
-    if connection.dialect.name == "postgresql":
-        return _copy_out(connection, query, schema)
-    with _driver(connection), contextlib.closing(connection.execute(query).cursor) as cursor, _no_gc():
-        batches = []
-        while rows := cursor.fetchmany(_BATCH):
+    batches = []
+    with _driver(connection) as driver, contextlib.closing(_run(connection, driver, query)) as cursor, _no_gc():
+        for rows in _fetched(connection, cursor):
             columns = zip(zip(*rows, strict=True), schema.types, strict=True)
             batches.append(pa.record_batch([_column(*column) for column in columns], schema=schema))
     return pa.Table.from_batches(batches, schema)
 
 
-def _copy_out(connection: Connection, query: Select[Any] | CompoundSelect[Any], schema: pa.Schema) -> pa.Table:
-    """PostgreSQL streams the rows as CSV, which Arrow parses: no Python object per value."""
+def _fetched(connection: Connection, cursor: Any) -> Iterator[Sequence[Sequence[Any]]]:
+    """The cursor's rows in batches. A server makes the next one while this one is worked on."""
+    if connection.dialect.name != "postgresql":
+        while rows := cursor.fetchmany(_BATCH):
+            yield rows
+        return
+    rows = cursor.fetchmany(_BATCH)
+    if len(rows) < _BATCH:
+        if rows:
+            yield rows
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="lakebed-fetch") as ahead:
+        while rows:
+            waiting = ahead.submit(cursor.fetchmany, _BATCH)
+            yield rows
+            rows = waiting.result()
+
+
+def _run(connection: Connection, driver: Any, query: Select[Any] | CompoundSelect[Any]) -> Any:
+    """A driver's cursor over the query's rows."""
+    if connection.dialect.name != "postgresql":
+        return connection.execute(query).cursor
+    # A cursor of the server's, so that the driver holds one batch at a time; all rows are wanted, soon or late.
+    connection.exec_driver_sql("SET LOCAL cursor_tuple_fraction = 1")
     compiled = query.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
-    statement = f"COPY ({compiled}) TO STDOUT (FORMAT csv)"
-    with _driver(connection) as driver, driver.cursor() as cursor, cursor.copy(statement, compiled.params) as copy:
-        text = b"".join(copy)
-    if not text:
-        return schema.empty_table()
-    # Statistics and the like are any text, however long; paths and numbers have no line ends, and parse in parallel.
-    any_text = not _ONE_LINE.issuperset(schema.names)
-    return csv.read_csv(
-        pa.BufferReader(text),
-        read_options=csv.ReadOptions(column_names=schema.names, block_size=1 << (28 if any_text else 22)),
-        parse_options=csv.ParseOptions(newlines_in_values=any_text, ignore_empty_lines=False),
-        convert_options=csv.ConvertOptions(
-            column_types=schema,
-            null_values=[""],
-            true_values=["t"],
-            false_values=["f"],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    cursor = driver.cursor("lakebed_rows", binary=True)
+    cursor.execute(str(compiled), compiled.params)
+    return cursor
 
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
