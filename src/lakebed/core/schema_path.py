@@ -11,11 +11,11 @@ plain word stands in backticks, with a backtick in it doubled.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import TypeAlias
 
+from lakebed.core import suggest
 from lakebed.core.errors import SchemaError
 from lakebed.core.schema import Array, Field, Map, Struct, Type
 
@@ -91,9 +91,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "did you mean 'amount'?"
     """
     names = list(known)
-    folded = {n.casefold(): n for n in names}
-    near = [folded[n] for n in difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)]
-    if near:
-        return f"did you mean {' or '.join(repr(n) for n in near)}?"
+    near = suggest.did_you_mean(name, names, most=3)
+    if near is not None:
+        return near
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
     return f"there is {listed}" if names else "there are no columns"
