@@ -134,7 +134,7 @@ class History(RuleBasedStateMachine):
     @rule(data=st.data())
     def drop_column(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from([c.name for c in self.model.now.columns if c.number > 1]))
-        self.lake.table("t").alter(drop=[name])
+        self.lake.table("t").alter(drop=[f"`{name}`"])
         self.model.drop_column(name)
 
     @rule(data=st.data())
