@@ -72,7 +72,9 @@ class Claim:
     partitions: frozenset[str] = frozenset()
     """The partitions, as ``partition_key`` texts, that a dynamic overwrite replaced."""
     buckets: frozenset[Bucket] = frozenset()
-    """The buckets that a settle, a compaction or an on-write upsert matched."""
+    """The buckets that the operation wrote to or matched."""
+    settles: bool = False
+    """An upsert has matched its buckets with the files that it saw there: it must do so again if they change."""
     not_null: tuple[str, ...] = ()
     """Physical names of the columns that a schema change made non-null after looking at the data."""
 
