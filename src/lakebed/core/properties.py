@@ -27,7 +27,8 @@ SYSTEM_CONFIGURATION: Mapping[str, str] = {
 }
 """What every table of ours has; not a user's to change."""
 
-_MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID, TYPE_WIDENING})
+_KEYED = frozenset({"lakebed.primary-key", "lakebed.buckets", "lakebed.merge-engine", "lakebed.sequence"})
+_MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID, TYPE_WIDENING, *_KEYED})
 
 
 _ENGINES = ("delta.", "lakebed.")
@@ -77,6 +78,33 @@ def _boolean(text: str) -> str:
     return text.lower()
 
 
+def _merge(text: str) -> str:
+    if text not in ("on-write", "on-read", "copy-on-write"):
+        raise ValueError("on-write, on-read or copy-on-write")
+    return text
+
+
+def _ratio(text: str) -> str:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= 1:
+        raise ValueError("a number above 0 and up to 1")
+    return str(number)
+
+
+def _row_kinds(text: str) -> str:
+    """Texts of a row-kind column, like ``c=insert, u=update, d=delete``."""
+    pairs = [pair.split("=") for pair in text.split(",")]
+    if not all(len(pair) == 2 and pair[0].strip() and pair[1].strip().lower() in ROW_KINDS for pair in pairs):
+        raise ValueError(f"pairs like c=insert,u=update,d=delete, with {', '.join(ROW_KINDS)}")
+    return ",".join(f"{text.strip()}={kind.strip().lower()}" for text, kind in pairs)
+
+
+ROW_KINDS = ("insert", "update", "delete", "update_before", "update_after")
+
+
 PROPERTIES: Mapping[str, Property] = {
     p.name: p
     for p in (
@@ -100,6 +128,51 @@ PROPERTIES: Mapping[str, Property] = {
             "32",
             "leaf columns that get minimum, maximum and null count per file; -1 for all",
             _at_least_minus_one,
+        ),
+        Property(
+            "compaction-small-files",
+            "lakebed.compaction-small-files",
+            "5",
+            "small files of one bucket or partition from which compact() packs them",
+            _positive,
+        ),
+        Property(
+            "compaction-dead-ratio",
+            "lakebed.compaction-dead-ratio",
+            "0.2",
+            "share of dead rows from which compact() rewrites a file",
+            _ratio,
+        ),
+        Property("merge", "lakebed.merge", "on-write", "when an upsert is settled: by itself or later", _merge),
+        Property(
+            "dynamic-bucket.target-rows",
+            "lakebed.dynamic-bucket.target-rows",
+            "2000000",
+            "rows from which a dynamic bucket is split",
+            _positive,
+        ),
+        Property("row-kind", "lakebed.row-kind", "", "column of the incoming rows that says put or delete", str),
+        Property(
+            "row-kind-values",
+            "lakebed.row-kind-values",
+            "",
+            "what that column's texts mean, like c=insert,u=update,d=delete",
+            _row_kinds,
+        ),
+        Property("ignore-delete", "lakebed.ignore-delete", "false", "incoming deletes are passed over", _boolean),
+        Property(
+            "remove-record-on-delete",
+            "lakebed.remove-record-on-delete",
+            "false",
+            "a delete takes the whole row away where the merge engine would refuse or retract",
+            _boolean,
+        ),
+        Property(
+            "remove-record-on-sequence-group",
+            "lakebed.remove-record-on-sequence-group",
+            "",
+            "sequence columns whose delete takes the whole row of a partial-update table away",
+            str,
         ),
     )
 }
