@@ -17,6 +17,7 @@ from model import bag
 
 import lakebed
 from lakebed.engine.scan import read_all
+from lakebed.engine.source import plain
 
 REFUSED_BY_DELTALAKE = frozenset({"typeWidening"})
 REFUSED_BY_POLARS = frozenset({"typeWidening", "columnMapping"})
@@ -36,8 +37,9 @@ def as_polars_reads(view: lakebed.TableView) -> pa.Table:
 
     polars 2.1 looks a vector up by the file's plain path where deltalake names it by the encoded one.
     """
-    order, files = view._scan(None, None)
-    return read_all(order, [replace(add, deletion_vector=None) if "%" in add.path else add for add in files])
+    order, sources = view._scan(None, None)
+    files = [source.add for source in sources]
+    return read_all(order, plain([replace(add, deletion_vector=None) if "%" in add.path else add for add in files]))
 
 
 def features(view: lakebed.TableView) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.actions import Metadata
 from lakebed.core.errors import InputError, LakebedError
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, parse
@@ -17,6 +17,7 @@ from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
 from lakebed.engine.point import ReadPoint
 from lakebed.engine.scan import ScanOrder, read_all, scan
+from lakebed.engine.source import Sources
 from lakebed.records import column_names
 from lakebed.storage.store import Store
 
@@ -81,8 +82,8 @@ class Readable(ABC):
         >>> t.to_arrow(columns=["item"], where="price > 5").to_pylist()
         [{'item': 'ink'}]
         """
-        order, files = self._scan(columns, where)
-        return read_all(order, files)
+        order, sources = self._scan(columns, where)
+        return read_all(order, sources)
 
     def to_batches(self, columns: Sequence[str] | None = None, where: Any = None) -> Iterator[pa.RecordBatch]:
         """All qualifying rows as a stream of Arrow batches; memory stays bounded however large the table.
@@ -94,8 +95,8 @@ class Readable(ABC):
         >>> sum(batch.num_rows for batch in t.to_batches())
         2
         """
-        order, files = self._scan(columns, where)
-        return scan(order, files)
+        order, sources = self._scan(columns, where)
+        return scan(order, sources)
 
     def to_polars(self, columns: Sequence[str] | None = None, where: Any = None) -> polars.DataFrame:
         """All qualifying rows as a polars DataFrame.
@@ -109,8 +110,8 @@ class Readable(ABC):
         """
         from lakebed.engine.frames import read_frame
 
-        order, files = self._scan(columns, where)
-        return read_frame(order, files)
+        order, sources = self._scan(columns, where)
+        return read_frame(order, sources)
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Any = None) -> pandas.DataFrame:
         """All qualifying rows as a pandas DataFrame; pandas must be installed.
@@ -141,9 +142,9 @@ class Readable(ABC):
         """
         point = self._point()
         if where is None:
-            files = point.files(None)
-            if all(add.num_records is not None for add in files):
-                return sum(_live_rows(add) for add in files)
+            counts = [source.live_rows for source in point.sources(None)]
+            if None not in counts:
+                return sum(count for count in counts if count is not None)
         return sum(batch.num_rows for batch in self.to_batches(point.metadata.schema.names[:1], where))
 
     def files(self, where: Any = None) -> pa.Table:
@@ -159,7 +160,7 @@ class Readable(ABC):
         point = self._point()
         return point.describe(_predicate(point, where))
 
-    def _scan(self, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sequence[AddFile]]:
+    def _scan(self, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sources]:
         point = self._point()
         predicate = _predicate(point, where)
         order = ScanOrder(
@@ -170,7 +171,7 @@ class Readable(ABC):
             columns=self._columns(point.metadata, columns),
             predicate=predicate,
         )
-        return order, point.files(predicate)
+        return order, point.sources(predicate)
 
     def _columns(self, metadata: Metadata, given: Sequence[str] | None) -> tuple[str, ...]:
         if given is None:
@@ -190,10 +191,6 @@ class Readable(ABC):
         if len(set(names)) < len(names):
             raise InputError(f"table {self.name}: a column is asked for twice", found=", ".join(map(repr, columns)))
         return tuple(names)
-
-
-def _live_rows(add: AddFile) -> int:
-    return (add.num_records or 0) - (add.deletion_vector.cardinality if add.deletion_vector else 0)
 
 
 def _predicate(point: ReadPoint, where: Any) -> Node | None:

@@ -25,6 +25,7 @@ from lakebed.core.schema_edit import resolve
 from lakebed.core.schema_path import format_path
 from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
+from lakebed.engine.point import DraftPoint
 from lakebed.engine.scan import ScanOrder, scan
 
 
@@ -106,7 +107,7 @@ def _refuse_nulls(draft: Draft, path: tuple[str, ...]) -> None:
         columns=(path[0],),
         predicate=predicate,
     )
-    nulls = sum(batch.num_rows for batch in scan(order, draft.live(predicate)))
+    nulls = sum(batch.num_rows for batch in scan(order, DraftPoint(draft).sources(predicate)))
     if nulls:
         raise DataError(
             f"table {draft.handle.name}: column {format_path(path)} cannot become non-null",

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pyarrow as pa
 
-from lakebed.core.actions import AddFile
 from lakebed.core.errors import LakebedError
 from lakebed.delta.foreign import place
-from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, constant, dead_rows, named, read_all, read_file
+from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, constant, known_dead, read_all, read_source
+from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.storage.deletion_vector import keep_mask
 from lakebed.storage.forked import polars_is_lost
 
 
-def read_frame(order: ScanOrder, files: Sequence[AddFile]) -> pl.DataFrame:
-    """The live rows of ``files`` as one frame, in file order: what ``read_all`` gives, in polars' types.
+def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
+    """The live rows of ``sources`` as one frame, in file order: what ``read_all`` gives, in polars' types.
 
     Predicates are Arrow's to evaluate, and remote files its to fetch. Raises LakebedError after a fork.
     """
@@ -26,11 +25,11 @@ def read_frame(order: ScanOrder, files: Sequence[AddFile]) -> pl.DataFrame:
             f"table {order.table_name}: polars does not work in a process that was forked from one that used it",
             fix="read with to_arrow(), or start processes with multiprocessing.get_context('spawn')",
         )
-    if order.predicate is not None or by_field_id(order.metadata) or not order.stored or not files:
-        return _frame(read_all(order, files))
+    if order.predicate is not None or by_field_id(order.metadata) or not order.stored or not sources:
+        return _frame(read_all(order, sources))
     wanted = _frame(order.output.empty_table()).schema
     with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
-        return pl.concat(pool.map(lambda add: _read(order, add, wanted), files), rechunk=False)
+        return pl.concat(pool.map(lambda source: _read(order, source, wanted), sources), rechunk=False)
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:
@@ -39,17 +38,18 @@ def _frame(rows: pa.Table) -> pl.DataFrame:
     return frame
 
 
-def _read(order: ScanOrder, add: AddFile, wanted: pl.Schema) -> pl.DataFrame:
-    at = place(order.store, add)
+def _read(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema) -> pl.DataFrame:
+    if isinstance(source, MergedRows):
+        return _frame(read_source(order, source))
+    at = place(order.store, source.add)
     raw = _read_plain(at.store.path(at.path), order, wanted) if at.store.location.is_local else None
     if raw is None:
-        return _frame(read_file(order, add))
-    with named(order):
-        dead = dead_rows(order.store, add.deletion_vector)
+        return _frame(read_source(order, source))
+    dead = known_dead(order, source)
     if dead is not None and raw.height:
         raw = raw.filter(pl.Series(keep_mask(dead, 0, raw.height)))
     fixed = [f for f in order.needed if f.name not in order.stored.names]
-    values = [pl.Series(f.name, constant(add, f, raw.height), wanted[f.name]) for f in fixed]
+    values = [pl.Series(f.name, constant(source.add, f, raw.height), wanted[f.name]) for f in fixed]
     return raw.with_columns(values).select(order.columns)
 
 

@@ -15,6 +15,7 @@ from lakebed.core.snapshot import Snapshot
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.plan import FILES_SCHEMA, plan
 from lakebed.engine.plan import describe as describe_set
+from lakebed.engine.source import Sources, plain
 from lakebed.metastore import TableState
 
 
@@ -27,6 +28,10 @@ class ReadPoint(ABC):
     @abstractmethod
     def files(self, predicate: Node | None) -> Sequence[AddFile]:
         """The files that may hold rows for which ``predicate`` is true."""
+
+    def sources(self, predicate: Node | None) -> Sources:
+        """What to read for the rows for which ``predicate`` is true."""
+        return plain(self.files(predicate))
 
     def describe(self, predicate: Node | None) -> pa.Table:
         """The same files as a table for people."""

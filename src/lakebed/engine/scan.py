@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.delta.foreign import place, to_physical_names
 from lakebed.engine.prefetch import prefetch
+from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.storage.deletion_vector import keep_mask, read_vector
 from lakebed.storage.parquet_reader import read_batches, read_table
 from lakebed.storage.store import Store
@@ -63,18 +64,18 @@ class ScanOrder:
         return Struct(tuple(f for f in self.needed if f.name not in self.metadata.partition_columns))
 
 
-def scan(order: ScanOrder, files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
-    """The live rows of ``files`` as batches, in file order, with bounded memory."""
-    batches = (batch for add in files for batch in _scan_file(order, add))
+def scan(order: ScanOrder, sources: Sources) -> Iterator[pa.RecordBatch]:
+    """The live rows of ``sources`` as batches, in their order, with bounded memory."""
+    batches = (batch for source in sources for batch in _scan_source(order, source))
     return prefetch(batches, order.options.prefetch)
 
 
-def read_all(order: ScanOrder, files: Sequence[AddFile]) -> pa.Table:
-    """The live rows of ``files`` as one table, in file order."""
-    if len(files) == 1:
-        return read_file(order, files[0])
+def read_all(order: ScanOrder, sources: Sources) -> pa.Table:
+    """The live rows of ``sources`` as one table, in their order."""
+    if len(sources) == 1:
+        return read_source(order, sources[0])
     with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
-        parts = list(pool.map(lambda add: read_file(order, add), files))
+        parts = list(pool.map(lambda source: read_source(order, source), sources))
     return pa.concat_tables(parts) if parts else order.output.empty_table()
 
 
@@ -115,25 +116,35 @@ def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
             start += batch.num_rows
 
 
-def _scan_file(order: ScanOrder, add: AddFile) -> Iterator[pa.RecordBatch]:
+def known_dead(order: ScanOrder, source: Source) -> BitMap64 | None:
+    """The dead rows of a source; None if there are none."""
+    if source.dead is not None:
+        return source.dead
     with named(order):
-        dead = dead_rows(order.store, add.deletion_vector)
-    for start, rows in positions(order, add):
-        live = _keep(order, rows, dead, start)
+        return dead_rows(order.store, source.add.deletion_vector)
+
+
+def _scan_source(order: ScanOrder, source: Source | MergedRows) -> Iterator[pa.RecordBatch]:
+    if isinstance(source, MergedRows):
+        parts = (_keep(order, rows.select(list(order.needed.names)), None, 0) for rows in source.tables())
+    else:
+        dead = known_dead(order, source)
+        parts = (_keep(order, rows, dead, start) for start, rows in positions(order, source.add))
+    for live in parts:
         if live.num_rows:
-            yield from live.to_batches()
+            yield from live.to_batches(order.options.batch_size)
 
 
-def read_file(order: ScanOrder, add: AddFile) -> pa.Table:
-    """The live rows of one file."""
-    at = place(order.store, add)
+def read_source(order: ScanOrder, source: Source | MergedRows) -> pa.Table:
+    """The live rows of one source."""
     stored = _physical(order)
-    if not stored:
-        return pa.Table.from_batches(list(_scan_file(order, add)), order.output)
+    if isinstance(source, MergedRows) or not stored:
+        return pa.Table.from_batches(list(_scan_source(order, source)), order.output)
+    at = place(order.store, source.add)
+    dead = known_dead(order, source)
     with named(order):
-        dead = dead_rows(order.store, add.deletion_vector)
         raw = read_table(at.store, at.path, stored)
-    return _keep(order, _logical(order, add, raw, raw.num_rows), dead, 0)
+    return _keep(order, _logical(order, source.add, raw, raw.num_rows), dead, 0)
 
 
 def by_field_id(metadata: Metadata) -> bool:

@@ -36,6 +36,11 @@ class MergedRows:
     tables: Callable[[], Iterator[pa.Table]] = field(hash=False)
     """Makes the rows anew, part by part, with all columns of the table by their present names."""
 
+    @property
+    def live_rows(self) -> int | None:
+        """Not known before they are made."""
+        return None
+
 
 Sources = Sequence[Source | MergedRows]
 
