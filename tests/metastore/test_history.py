@@ -78,7 +78,7 @@ def test_transactions_and_domains_of_a_version(metastore: Metastore, table: Writ
     read = lambda v: {k: t.version for k, t in metastore.transactions(table.table_id, v).items()}  # noqa: E731
     assert [read(v) for v in range(4)] == [{}, {"x": 1}, {"x": 2, "y": 9}, {"x": 2, "y": 9}]
     assert metastore.transactions(table.table_id)["x"] == SetTransaction("x", 2, 5)
-    domains = [metastore.domains(table.table_id, v) for v in range(4)]
+    domains = [{d.domain: d for d in metastore.domains(table.table_id, v)} for v in range(4)]
     assert [d.get("app") for d in domains] == [None, DomainMetadata("app", "one"), DomainMetadata("app", "two"), None]
     assert domains[0].get(ROW_TRACKING) is None
     assert domains[3][ROW_TRACKING] == DomainMetadata(ROW_TRACKING, '{"rowIdHighWaterMark":2}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 from lakebed.core.actions import Metadata, now_ms
@@ -117,7 +118,7 @@ def checkpoint(handle: Handle) -> int:
         protocol=full.protocol,
         metadata=full.metadata,
         transactions=full.transactions,
-        domains=full.domains,
+        domains=itertools.chain(full.domains, full.unsettled()),
         adds=full.adds(),
         removes=full.removes,
     )

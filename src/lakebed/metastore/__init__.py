@@ -1,5 +1,6 @@
 """SQLite and PostgreSQL: the only arbiter of commits."""
 
+from lakebed.metastore.buckets import BucketRows
 from lakebed.metastore.files import FileSet
 from lakebed.metastore.full_state import FullState
 from lakebed.metastore.metastore import Metastore, open_metastore
@@ -14,6 +15,7 @@ from lakebed.metastore.records import (
 )
 
 __all__ = [
+    "BucketRows",
     "FileSet",
     "FullState",
     "LoggedVersion",

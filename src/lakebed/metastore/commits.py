@@ -10,7 +10,7 @@ from functools import partial
 from sqlalchemy import Connection, bindparam, false, func, select
 from sqlalchemy.exc import IntegrityError
 
-from lakebed.core.actions import Protocol, SetTransaction, now_ms, to_lines
+from lakebed.core.actions import Protocol, RemoveFile, SetTransaction, now_ms, to_lines
 from lakebed.core.commit import (
     CommitOutcome,
     Committed,
@@ -24,6 +24,7 @@ from lakebed.core.commit import (
 from lakebed.core.conflict import BLIND, check
 from lakebed.core.errors import CommitError, CommitUnknownError, InputError, NotFoundError
 from lakebed.core.steps import Step, reach
+from lakebed.core.unsettled import to_log
 from lakebed.metastore import schema
 from lakebed.metastore.cache import Cache
 from lakebed.metastore.changes import load_winners
@@ -221,8 +222,10 @@ def _refuse_conflicting(connection: Connection, cache: Cache, head: Head, mine: 
         raise _RefusedError(
             _conflict(connection, head, mine, f"version {mine.read_version}, which mine was made from, is gone")
         )
-    # append and upsert do not care for the files of others, so a hot table's writers need not load them.
-    with_files = any(claim.kind not in BLIND for claim in mine.claims)
+    # append and upsert do not care for the files of others, so a hot table's writers need not load them; unless
+    # they have put vectors on files that somebody else may have replaced.
+    blind = all(claim.kind in BLIND and not claim.settles for claim in mine.claims)
+    with_files = not blind or bool(of_kind(mine.actions, RemoveFile))
     winners = load_winners(connection, head.num, mine.read_version, head.version, with_files=with_files)
     current, _ = cache.schema(connection, head.num, head.schema_version)
     verdict = check(mine, winners, current)
@@ -244,7 +247,7 @@ def land(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit,
         commit_id=mine.commit_id,
         kind=mine.kind,
         buckets=frozenset().union(*(claim.buckets for claim in mine.claims)),
-        body=to_lines(final.actions),
+        body=to_lines(to_log(final.actions)),
     )
     try:
         store(connection, cache, head, landing, careful=careful)

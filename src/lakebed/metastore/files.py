@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Column, Connection, Select, Table, literal_column, or_, select, union_all
+from sqlalchemy import Column, ColumnElement, Connection, Select, Table, literal_column, or_, select, union_all
 from sqlalchemy.sql.expression import CompoundSelect
 
 from lakebed.core.actions import AddFile, DeletionVector
@@ -20,9 +20,11 @@ from lakebed.metastore.changes import Partitions, load_partitions
 from lakebed.metastore.part import Head, Part, find_head, known_version
 from lakebed.metastore.rows import OWN
 
-_FEW_PARTITIONS = 500
+_FEW = 500
 _ADDS_AT_ONCE = 4096
-_PLANNING = ("id", "path", "partition_id", "size", "num_records", "default_row_commit_version")
+_PLANNING = (
+    "id", "path", "partition_id", "size", "num_records", "default_row_commit_version", "bucket", "unsettled",
+)  # fmt: skip
 _DETAILS = ("base_row_id", "modification_time", "data_change", "added_version", "tags", "extra")
 _PLACE = ("storage_type", "path_or_inline_dv", "start", "size_in_bytes", "cardinality")
 _VECTOR = ("file_id", *_PLACE, "data_change", *OWN)
@@ -30,12 +32,12 @@ _VECTOR = ("file_id", *_PLACE, "data_change", *OWN)
 
 @dataclass(frozen=True)
 class FileSet:
-    """The files of one version, or of some of its partitions.
+    """The files of one version, or of some of its partitions and buckets.
 
     ``data`` has a row per file: path (URI-encoded), partition_id, size, num_records, base_row_id,
-    default_row_commit_version; dv_storage_type, dv_path_or_inline_dv, dv_start, dv_size_in_bytes,
-    dv_cardinality, null without a vector; stats if asked for; and, with details, id, modification_time,
-    data_change, added_version, tags and extra (JSON texts).
+    default_row_commit_version, bucket (null without a primary key), unsettled; dv_storage_type,
+    dv_path_or_inline_dv, dv_start, dv_size_in_bytes, dv_cardinality, null without a vector; stats if asked for;
+    and, with details, id, modification_time, data_change, added_version, tags and extra (JSON texts).
     """
 
     table_id: str
@@ -101,10 +103,11 @@ class Files(Part):
         version: int | None = None,
         *,
         partitions: Collection[int] | None = None,
+        buckets: Collection[int] | None = None,
         stats: bool = True,
         details: bool = True,
     ) -> FileSet:
-        """The files of a version (the newest by default), of all or some partitions.
+        """The files of a version (the newest by default), of all or some partitions and buckets.
 
         ``stats=False`` and ``details=False`` leave out what planning by partition does not need, which is
         most of the time and memory. Raises NotFoundError for the table and the version.
@@ -113,7 +116,7 @@ class Files(Part):
         def work(connection: Connection) -> FileSet:
             head = find_head(connection, table_id)
             at = known_version(connection, head, version)
-            return load_files(connection, head, at, partitions, stats=stats, details=details)
+            return load_files(connection, head, at, partitions, buckets, stats=stats, details=details)
 
         return self._database.read(work)
 
@@ -131,24 +134,49 @@ def load_files(
     head: Head,
     version: int,
     partitions: Collection[int] | None = None,
+    buckets: Collection[int] | None = None,
     *,
     stats: bool = True,
     details: bool = True,
 ) -> FileSet:
     """The files of a version, with their vectors."""
-    vectors = _vectors(connection, head, version)
+    some = _Wanted.of(partition_id=partitions, bucket=buckets)
     names = [*_PLANNING, *(_DETAILS if details else ()), *(("stats",) if stats else ())]
-    if vectors.num_rows == 0 and not details:
-        names.remove("id")
+    vectors = None
+    if not some:
+        vectors = _vectors(connection, head, version)
+        if vectors.num_rows == 0 and not details:
+            names.remove("id")
     columns = [schema.files.c[name] for name in names]
-    some = None if partitions is None else sorted(set(partitions))
-    whole = some is None and _is_most(connection, head)
-    query = _at_version(schema.files, columns, head, version, some, scan=whole)
-    data = fetch_arrow(connection, query, _arrow_schema(columns))
-    if some is not None and len(some) > _FEW_PARTITIONS:
-        data = data.filter(pc.is_in(data["partition_id"], pa.array(some, pa.int64())))
+    scan = not some and _is_most(connection, head)
+    data = fetch_arrow(connection, _at_version(columns, head, version, some, scan=scan), _arrow_schema(columns))
+    for wanted in some:
+        data = wanted.filter(data)
+    if vectors is None:
+        vectors = _vectors(connection, head, version, data["id"])
     data = _with_vectors(data, vectors)
-    return FileSet(head.table_id, version, data, load_partitions(connection, head.num, some))
+    numbers = None if partitions is None else sorted(set(partitions))
+    return FileSet(head.table_id, version, data, load_partitions(connection, head.num, numbers))
+
+
+class _Wanted(NamedTuple):
+    """The values that a column may have; few of them are a condition of the query, more a filter of its rows."""
+
+    name: str
+    values: list[int]
+
+    @classmethod
+    def of(cls, **values: Collection[int] | None) -> list[_Wanted]:
+        """Those of the conditions that are set."""
+        return [cls(name, sorted(set(some))) for name, some in values.items() if some is not None]
+
+    def condition(self, table: Table) -> list[ColumnElement[bool]]:
+        return [table.c[self.name].in_(self.values)] if len(self.values) <= _FEW else []
+
+    def filter(self, data: pa.Table) -> pa.Table:
+        if len(self.values) <= _FEW:
+            return data
+        return data.filter(pc.is_in(data[self.name], pa.array(self.values, pa.int64())))
 
 
 def _is_most(connection: Connection, head: Head) -> bool:
@@ -161,25 +189,20 @@ def _is_most(connection: Connection, head: Head) -> bool:
 
 
 def _at_version(
-    table: Table,
-    columns: list[Column[Any]],
-    head: Head,
-    version: int,
-    partitions: list[int] | None = None,
-    *,
-    scan: bool = False,
+    columns: list[Column[Any]], head: Head, version: int, some: Sequence[_Wanted] = (), *, scan: bool = False
 ) -> Select[Any] | CompoundSelect[Any]:
     """The rows of a table that are part of a version: live ones, and those that were removed later.
 
     ``scan`` keeps SQLite from using an index.
     """
+    table = columns[0].table
     if scan:
         of_table = literal_column(f"+{table.name}.table_num") == head.num
         alive = or_(table.c.removed_version.is_(None), table.c.removed_version > version)
         return select(*columns).where(of_table, table.c.added_version <= version, alive)
     shared = [table.c.table_num == head.num, table.c.added_version <= version]
-    if partitions is not None and len(partitions) <= _FEW_PARTITIONS:
-        shared.append(table.c.partition_id.in_(partitions))
+    for wanted in some:
+        shared += wanted.condition(table)
     live: Select[Any] = select(*columns).where(*shared, table.c.removed_version.is_(None))
     later: Select[Any] = select(*columns).where(*shared, table.c.removed_version > version)
     return union_all(live, later)
@@ -189,9 +212,11 @@ def _arrow_schema(columns: list[Column[Any]]) -> pa.Schema:
     return pa.schema([(column.name, arrow_type(column)) for column in columns])
 
 
-def _vectors(connection: Connection, head: Head, version: int) -> pa.Table:
+def _vectors(connection: Connection, head: Head, version: int, files: pa.ChunkedArray | None = None) -> pa.Table:
+    """The vectors of a version; at least those of ``files``, if these are few."""
     columns = [schema.vectors.c[name] for name in _VECTOR]
-    return fetch_arrow(connection, _at_version(schema.vectors, columns, head, version), _arrow_schema(columns))
+    some = [] if files is None or len(files) > _FEW else _Wanted.of(file_id=files.to_pylist())
+    return fetch_arrow(connection, _at_version(columns, head, version, some), _arrow_schema(columns))
 
 
 def _with_vectors(data: pa.Table, vectors: pa.Table) -> pa.Table:

@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from sqlalchemy import Connection
 
 from lakebed.core.actions import AddFile, DomainMetadata, FileKey, Metadata, Protocol, RemoveFile, SetTransaction
+from lakebed.core.file_tags import is_unsettled
+from lakebed.core.unsettled import unsettled_domain
 from lakebed.metastore.changes import load_removes
 from lakebed.metastore.files import FileSet, load_files
 from lakebed.metastore.part import Head, Part, find_head
@@ -25,14 +27,19 @@ class FullState:
     metadata: Metadata
     protocol: Protocol
     files: FileSet = field(hash=False)
+    """Settled and unsettled ones."""
     removes: Sequence[RemoveFile] = field(hash=False)
-    """The files that left lately and are not back."""
+    """The settled files that left lately and are not back."""
     transactions: Sequence[SetTransaction] = field(hash=False)
     domains: Sequence[DomainMetadata] = field(hash=False)
 
     def adds(self) -> Iterator[AddFile]:
-        """The live files."""
-        return self.files.adds()
+        """The settled files: all that the open log knows as files."""
+        return self.files.filter(pc.invert(self.files.data["unsettled"])).adds()
+
+    def unsettled(self) -> Iterator[DomainMetadata]:
+        """The unsettled files, as the open log carries them."""
+        return map(unsettled_domain, self.files.filter(self.files.data["unsettled"]).adds())
 
 
 class FullStates(Part):
@@ -63,13 +70,14 @@ class FullStates(Part):
 
 
 def _tombstones(connection: Connection, head: Head, files: FileSet, after: int) -> list[RemoveFile]:
-    """The last remove of each logical file that left since ``after`` and did not come back."""
+    """The last remove of each settled file that left since ``after`` and did not come back as one."""
     start = version_before(connection, head, after)
     removed = load_removes(connection, {"num": head.num, "after": start, "upto": files.version})
     last: dict[FileKey, RemoveFile] = {}
     for version in sorted(removed):
-        last.update({r.key: r for r in removed[version] if (r.deletion_timestamp or after + 1) > after})
+        settled = (r for r in removed[version] if not is_unsettled(r))
+        last.update({r.key: r for r in settled if (r.deletion_timestamp or after + 1) > after})
     back = pc.is_in(files.data["path"], pa.array({path for path, _ in last}, pa.large_string()))
-    for add in files.filter(back).adds():
+    for add in files.filter(pc.and_not(back, files.data["unsettled"])).adds():
         last.pop(add.key, None)
     return list(last.values())

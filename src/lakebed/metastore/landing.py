@@ -22,6 +22,7 @@ from lakebed.core.actions import (
 )
 from lakebed.core.commit import ROW_TRACKING, Bucket, FinalCommit, Kind, partition_key
 from lakebed.core.errors import InputError
+from lakebed.core.file_tags import is_unsettled
 from lakebed.metastore import schema
 from lakebed.metastore.bulk import insert_rows
 from lakebed.metastore.cache import Cache
@@ -268,7 +269,7 @@ def _file_changes(
     looked_up = {*removes, *(add.path for add in adds)} if careful else removes
     live = _live_rows(connection, head.num, looked_up) if looked_up else {}
     for remove in leaving:
-        if remove.path not in live or remove.key != _key_of(live[remove.path]):
+        if remove.path not in live or not _is_row_of(remove, live[remove.path]):
             raise NotLiveError(remove.path)
     changes = FileChanges([], [], [], [])
     kept: set[str] = set()
@@ -296,9 +297,11 @@ def _file_changes(
     return changes
 
 
-def _key_of(row: Row) -> tuple[str, str | None]:
+def _is_row_of(remove: RemoveFile, row: Row) -> bool:
+    """Whether the live row is the logical file that leaves: a file that settled meanwhile is another one."""
     vector = vector_of(row)
-    return row["path"], vector.unique_id if vector else None
+    key = row["path"], vector.unique_id if vector else None
+    return remove.key == key and is_unsettled(remove) == bool(row["unsettled"])
 
 
 _END_VECTORS = (

@@ -15,6 +15,8 @@ from sqlalchemy import Connection, Table, update
 from lakebed.core.actions import Action, AddFile, CommitInfo, DomainMetadata, Metadata, Protocol, RemoveFile
 from lakebed.core.commit import ROW_TRACKING, FinalCommit, Kind, partition_key
 from lakebed.core.errors import CorruptFileError
+from lakebed.core.file_tags import is_unsettled
+from lakebed.core.unsettled import from_log
 from lakebed.metastore import schema
 from lakebed.metastore.bulk import copy_rows
 from lakebed.metastore.landing import Landing, check_whole, domain_rows, of_kind, transaction_rows, version_row
@@ -84,7 +86,7 @@ class LogRows:
                     expected=f"version {self._version + 1}",
                     found=f"version {logged.version}",
                 )
-            self._take_version(logged.version, logged.timestamp, logged.actions)
+            self._take_version(logged.version, logged.timestamp, from_log(logged.actions))
         if self._version < 0:
             raise CorruptFileError(f"table {self._head}: its log has no version")
         for path in list(self._live):
@@ -163,6 +165,8 @@ class LogRows:
     def _is_live(self, remove: RemoveFile) -> bool:
         """Whether the logical file that leaves is there."""
         if remove.path not in self._live:
+            return False
+        if is_unsettled(remove) != self._live[remove.path]["unsettled"]:
             return False
         present = self._vectors.get(remove.path)
         return remove.key[1] == (None if present is None else present[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lakebed.core.errors import MetastoreError
 from lakebed.metastore.address import Address, parse_address
+from lakebed.metastore.buckets import Buckets
 from lakebed.metastore.changes import Changes
 from lakebed.metastore.commits import Commits
 from lakebed.metastore.connection import Database
@@ -18,7 +19,7 @@ from lakebed.metastore.tables import Tables
 from lakebed.metastore.tags import Tags
 
 
-class Metastore(Namespaces, Tables, Imports, States, Files, Changes, FullStates, Commits, Publication, Tags):
+class Metastore(Namespaces, Tables, Imports, States, Files, Buckets, Changes, FullStates, Commits, Publication, Tags):
     """A metadata database, made of one small class per concern; get one from ``open_metastore``.
 
     Safe to share between threads, and usable in a forked process, which opens connections of its own.

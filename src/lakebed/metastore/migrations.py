@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, insert, inspect, select, text, update
+from sqlalchemy import Column, Connection, insert, inspect, select, text, update
+from sqlalchemy.schema import CreateColumn
 
 from lakebed.core.actions import now_ms
 from lakebed.core.errors import MetastoreError, MetastoreVersionError
@@ -27,8 +29,25 @@ def _create_tables(connection: Connection) -> None:
     connection.execute(insert(schema.namespaces), row)
 
 
-MIGRATIONS: Sequence[Migration] = (("0001-tables", _create_tables),)
-"""In order. One that has been released never changes: a change of the schema is a further one."""
+def _add_buckets(connection: Connection) -> None:
+    _add_column(connection, schema.files.c.bucket)
+    _add_column(connection, schema.files.c.unsettled)
+    schema.LIVE_IN_BUCKET.create(connection, checkfirst=True)
+
+
+def _add_column(connection: Connection, column: Column[Any]) -> None:
+    """Add a column that is not there yet."""
+    present = {known["name"] for known in inspect(connection).get_columns(column.table.name)}
+    if column.name not in present:
+        definition = CreateColumn(column).compile(dialect=connection.dialect)
+        connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
+
+
+MIGRATIONS: Sequence[Migration] = (("0001-tables", _create_tables), ("0002-buckets", _add_buckets))
+"""In order. One that has been released never changes: a change of the schema is a further one.
+
+The first gives a new database today's schema, so each further one adds only what is not there yet.
+"""
 
 
 def prepare(database: Database, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from lakebed.core.actions import AddFile, DeletionVector, Metadata, Protocol, RemoveFile, from_object, to_object
 from lakebed.core.commit import Bucket
+from lakebed.core.file_tags import bucket_of, is_unsettled
 
 Row = Mapping[Any, Any]
 FileRow = dict[str, Any]
@@ -78,6 +79,8 @@ def file_row(add: AddFile, *, table_num: int, file_id: int, partition_id: int, v
         "size": add.size,
         "modification_time": add.modification_time,
         "num_records": add.num_records,
+        "bucket": bucket_of(add),
+        "unsettled": is_unsettled(add),
         "data_change": add.data_change,
         "added_version": version,
         "removed_version": None,
@@ -109,15 +112,18 @@ def vector_row(add: AddFile, file: Row, *, version: int) -> VectorRow:
 def is_new_vector(add: AddFile, remove: RemoveFile, file: Row, partition_id: int | None) -> bool:
     """Whether remove and add of one path only give the file another vector, and rows can tell it exactly.
 
-    If not, for instance when a restore takes the vector away again, the add is a new file row.
+    If not, for instance when a restore takes the vector away again, or when an unsettled file settles, the add
+    is a new file row.
     """
     if add.deletion_vector is None or add.data_change != remove.data_change:
         return False
-    same = (add.size, add.modification_time, partition_id, add.num_records) == (
+    same = (add.size, add.modification_time, partition_id, add.num_records, bucket_of(add), is_unsettled(add)) == (
         file["size"],
         file["modification_time"],
         file["partition_id"],
         file["num_records"],
+        file["bucket"],
+        bool(file["unsettled"]),
     )
     # A null in the vector's row means "as the file", so it cannot stand for "none any more".
     return same and all(value is not None or file[name] is None for name, value in own_values(add).items())

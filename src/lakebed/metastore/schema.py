@@ -26,6 +26,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -136,6 +137,9 @@ files = Table(
     Column("num_records", BigInteger),
     Column("base_row_id", BigInteger),
     Column("default_row_commit_version", BigInteger),
+    # Both are in the tags too, where the log has them; here they can be asked for.
+    Column("bucket", BigInteger),
+    Column("unsettled", Boolean, nullable=False, server_default=false()),
     Column("data_change", Boolean, nullable=False),
     Column("added_version", BigInteger, nullable=False),
     Column("removed_version", BigInteger),
@@ -151,6 +155,11 @@ _GONE: dict[str, Any] = {key: text("removed_version IS NOT NULL") for key in ("s
 Index("lakebed_files_live", files.c.table_num, files.c.path, unique=True, **_LIVE)
 Index("lakebed_files_live_added", files.c.table_num, files.c.added_version, **_LIVE)
 Index("lakebed_files_live_in_partition", files.c.table_num, files.c.partition_id, files.c.added_version, **_LIVE)
+# Tables without a primary key have no entry in it. The bucket comes first, since buckets may span partitions.
+_LIVE_OF_KEY: dict[str, Any] = {key: text("removed_version IS NULL AND bucket IS NOT NULL") for key in _LIVE}
+LIVE_IN_BUCKET = Index(
+    "lakebed_files_live_in_bucket", files.c.table_num, files.c.bucket, files.c.partition_id, **_LIVE_OF_KEY
+)
 Index("lakebed_files_gone_added", files.c.table_num, files.c.added_version, **_GONE)
 Index("lakebed_files_gone_removed", files.c.table_num, files.c.removed_version, **_GONE)
 

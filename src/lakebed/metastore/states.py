@@ -108,12 +108,13 @@ class States(Part):
 
         return self._database.read(work)
 
-    def domains(self, table_id: str, version: int | None = None) -> dict[str, DomainMetadata]:
-        """The domains that are set as of a version, by name."""
+    def domains(self, table_id: str, version: int | None = None, *, prefix: str = "") -> list[DomainMetadata]:
+        """The domains that are set as of a version and whose names begin with ``prefix``, by name."""
 
-        def work(connection: Connection) -> dict[str, DomainMetadata]:
+        def work(connection: Connection) -> list[DomainMetadata]:
             head = find_head(connection, table_id)
-            return domains_at(connection, head, state_at(connection, self._cache, head, version))
+            found = domains_at(connection, head, state_at(connection, self._cache, head, version))
+            return [found[name] for name in sorted(found) if name.startswith(prefix)]
 
         return self._database.read(work)
 

@@ -1,0 +1,25 @@
+-- The schema as migration 0001 made it; frozen.
+CREATE TABLE lakebed_meta ( schema_version INTEGER NOT NULL, PRIMARY KEY (schema_version) );
+CREATE TABLE lakebed_migrations ( name VARCHAR NOT NULL, applied_at BIGINT NOT NULL, PRIMARY KEY (name) );
+CREATE TABLE lakebed_namespaces ( name VARCHAR NOT NULL, properties TEXT NOT NULL, created BIGINT NOT NULL, PRIMARY KEY (name) );
+CREATE TABLE lakebed_schemas ( table_num BIGINT NOT NULL, version BIGINT NOT NULL, metadata TEXT NOT NULL, protocol TEXT NOT NULL, metadata_changed BOOLEAN NOT NULL, protocol_changed BOOLEAN NOT NULL, PRIMARY KEY (table_num, version) );
+CREATE TABLE lakebed_versions ( table_num BIGINT NOT NULL, version BIGINT NOT NULL, commit_id VARCHAR NOT NULL, timestamp BIGINT NOT NULL, kind VARCHAR NOT NULL, data_change BOOLEAN NOT NULL, next_row_id BIGINT NOT NULL, info TEXT NOT NULL, buckets TEXT, other_actions TEXT, body TEXT, PRIMARY KEY (table_num, version), UNIQUE (table_num, commit_id) );
+CREATE INDEX lakebed_versions_by_time ON lakebed_versions (table_num, timestamp);
+CREATE TABLE lakebed_partitions ( table_num BIGINT NOT NULL, id BIGINT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (table_num, id), UNIQUE (table_num, key) );
+CREATE TABLE lakebed_files ( table_num BIGINT NOT NULL, id BIGINT NOT NULL, path TEXT NOT NULL, partition_id BIGINT NOT NULL, size BIGINT NOT NULL, modification_time BIGINT NOT NULL, num_records BIGINT, base_row_id BIGINT, default_row_commit_version BIGINT, data_change BOOLEAN NOT NULL, added_version BIGINT NOT NULL, removed_version BIGINT, removed_at BIGINT, removed_data_change BOOLEAN, tags TEXT, extra TEXT, stats TEXT, PRIMARY KEY (table_num, id) );
+CREATE INDEX lakebed_files_gone_removed ON lakebed_files (table_num, removed_version) WHERE removed_version IS NOT NULL;
+CREATE INDEX lakebed_files_live_in_partition ON lakebed_files (table_num, partition_id, added_version) WHERE removed_version IS NULL;
+CREATE UNIQUE INDEX lakebed_files_live ON lakebed_files (table_num, path) WHERE removed_version IS NULL;
+CREATE INDEX lakebed_files_live_added ON lakebed_files (table_num, added_version) WHERE removed_version IS NULL;
+CREATE INDEX lakebed_files_gone_added ON lakebed_files (table_num, added_version) WHERE removed_version IS NOT NULL;
+CREATE TABLE lakebed_deletion_vectors ( table_num BIGINT NOT NULL, file_id BIGINT NOT NULL, added_version BIGINT NOT NULL, removed_version BIGINT, storage_type VARCHAR NOT NULL, path_or_inline_dv TEXT NOT NULL, start BIGINT, size_in_bytes BIGINT NOT NULL, cardinality BIGINT NOT NULL, data_change BOOLEAN NOT NULL, base_row_id BIGINT, default_row_commit_version BIGINT, tags TEXT, extra TEXT, stats TEXT, PRIMARY KEY (table_num, file_id, added_version) );
+CREATE UNIQUE INDEX lakebed_vectors_live ON lakebed_deletion_vectors (table_num, file_id) WHERE removed_version IS NULL;
+CREATE INDEX lakebed_vectors_added ON lakebed_deletion_vectors (table_num, added_version);
+CREATE INDEX lakebed_vectors_gone_removed ON lakebed_deletion_vectors (table_num, removed_version) WHERE removed_version IS NOT NULL;
+CREATE TABLE lakebed_transactions ( table_num BIGINT NOT NULL, app_id VARCHAR NOT NULL, committed_version BIGINT NOT NULL, app_version BIGINT NOT NULL, last_updated BIGINT, PRIMARY KEY (table_num, app_id, committed_version) );
+CREATE TABLE lakebed_domains ( table_num BIGINT NOT NULL, domain VARCHAR NOT NULL, committed_version BIGINT NOT NULL, configuration TEXT NOT NULL, removed BOOLEAN NOT NULL, PRIMARY KEY (table_num, domain, committed_version) );
+CREATE TABLE lakebed_tags ( table_num BIGINT NOT NULL, name VARCHAR NOT NULL, version BIGINT NOT NULL, created BIGINT NOT NULL, retain_until BIGINT, PRIMARY KEY (table_num, name) );
+CREATE TABLE lakebed_tables ( num BIGINT GENERATED ALWAYS AS IDENTITY, id VARCHAR NOT NULL, namespace VARCHAR NOT NULL, name VARCHAR NOT NULL, location VARCHAR NOT NULL, created BIGINT NOT NULL, version BIGINT NOT NULL, timestamp BIGINT NOT NULL, schema_version BIGINT NOT NULL, next_row_id BIGINT NOT NULL, next_file_id BIGINT NOT NULL, next_partition_id BIGINT NOT NULL, PRIMARY KEY (num), UNIQUE (namespace, name), UNIQUE (id), FOREIGN KEY(namespace) REFERENCES lakebed_namespaces (name), UNIQUE (location) );
+INSERT INTO lakebed_meta VALUES (1);
+INSERT INTO lakebed_migrations VALUES ('0001-tables', 1);
+INSERT INTO lakebed_namespaces VALUES ('default', '{}', 1);
