@@ -14,9 +14,11 @@ from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.commit import Claim, Kind, PreparedCommit
 from lakebed.core.errors import AlreadyExistsError, ConflictError, InputError
+from lakebed.core.key_definition import KeyDefinition
 from lakebed.core.location import Location
 from lakebed.core.names import TableName, check_name
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, named, to_configuration
+from lakebed.core.schema import Struct
 from lakebed.core.schema_check import validate_schema
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_of import schema_of
@@ -120,40 +122,35 @@ class Warehouse:
         *,
         primary_key: Sequence[str] = (),
         partition_by: Sequence[str] = (),
+        buckets: int | str | None = None,
+        merge: str | None = None,
+        merge_engine: str | None = None,
+        sequence: Sequence[str] = (),
         properties: Mapping[str, object] | None = None,
         comment: str | None = None,
         location: str | os.PathLike[str] | None = None,
     ) -> Table:
         """Make an empty table. ``schema`` is an Arrow or Spark schema, or SQL text.
 
+        With ``primary_key`` the table takes upserts: ``buckets`` is a number, ``"dynamic"`` (the default) or
+        ``"postpone"``; ``merge`` says when an upsert is settled (``"on-write"``, ``"on-read"``,
+        ``"copy-on-write"``); ``merge_engine`` how rows of one key become one (``"deduplicate"``, ``"first-row"``,
+        ``"partial-update"``, ``"aggregation"``); ``sequence`` names the columns that order them.
+
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())
         >>> t = lake.create_table("events", "id BIGINT NOT NULL, dt DATE", partition_by=["dt"])
         >>> t.name, t.version
         ('default.events', 0)
+        >>> lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"], buckets=4).primary_key
+        ('id',)
         """
         table_name = TableName.parse(name)
-        if primary_key:
-            raise InputError(
-                f"table {table_name}: primary-key tables are not part of this version of Lakebed yet",
-                fix="leave out primary_key to make a table without one",
-            )
-        columns = schema_of(schema)
         partitions = column_names(partition_by, "partition_by=")
-        validate_schema(columns, partitions)
-        configuration = {**to_configuration(properties or {}), **SYSTEM_CONFIGURATION}
-        if needs_mapping(columns):
-            columns, last = map_new_fields(columns, 0)
-            configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}
-        metadata = Metadata(
-            id=str(uuid.uuid4()),
-            name=str(table_name),
-            description=comment_text(comment),
-            schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
-            partition_columns=partitions,
-            configuration=configuration,
-            created_time=now_ms(),
+        key = KeyDefinition(
+            column_names(primary_key, "primary_key="), buckets, merge, merge_engine, column_names(sequence, "sequence=")
         )
+        metadata = _metadata(table_name, schema_of(schema), partitions, key, properties or {}, comment_text(comment))
         place = self._place(table_name, location)
         store = open_store(place, self._options)
         self._refuse_taken(table_name, store)
@@ -163,7 +160,7 @@ class Warehouse:
             commit_id=str(uuid.uuid4()),
             read_version=-1,
             claims=(Claim(Kind.CREATE),),
-            actions=(table_protocol(columns, configuration, partitions), metadata),
+            actions=(table_protocol(metadata.schema, metadata.configuration, partitions), metadata),
             info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
         )
         self._metastore.namespace(table_name.namespace)  # before a directory is made
@@ -328,6 +325,34 @@ class Warehouse:
         {'default.a': 1}
         """
         return Transaction(self._metastore, self._find)
+
+
+def _metadata(
+    name: TableName,
+    columns: Struct,
+    partitions: tuple[str, ...],
+    key: KeyDefinition,
+    properties: Mapping[str, object],
+    comment: str | None,
+) -> Metadata:
+    """The metadata of a new table. Raises SchemaError, InputError and OptionError for what is not possible."""
+    validate_schema(columns, partitions)
+    key, columns = key.checked(str(name), columns)
+    configuration = {**to_configuration(properties), **SYSTEM_CONFIGURATION}
+    if needs_mapping(columns):
+        columns, last = map_new_fields(columns, 0)
+        configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}
+    configuration |= key.configuration(columns)
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        name=str(name),
+        description=comment,
+        schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
+        partition_columns=partitions,
+        configuration=configuration,
+        created_time=now_ms(),
+    )
+    return metadata
 
 
 _OTHER_PLACE = "pass another location=, or leave it out"

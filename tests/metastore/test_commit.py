@@ -67,7 +67,7 @@ def test_protocol_alone_may_change(metastore: Metastore, table: Written) -> None
 
 
 def test_buckets_are_told_to_later_commits(table: Written) -> None:
-    mine = Claim(Kind.UPSERT, buckets=frozenset({("dt=1", 3)}))
+    mine = Claim(Kind.UPSERT, buckets=frozenset({("dt=1", 3)}), settles=True)
     table.commit(add("a"), claims=(mine,))
     outcome = table.attempt(add("b"), claims=(replace(mine, buckets=frozenset({("dt=1", 3), ("dt=1", 4)})),), read=0)
     assert outcome == Recompute("default.t", 1, buckets=frozenset({("dt=1", 3)}))

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
+from lakebed.core.bucketing import overlaps
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
+from lakebed.core.file_tags import bucket_of
+from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.core.predicate import may_match_files
 from lakebed.core.properties import is_mapped
 from lakebed.core.schema import Type
@@ -54,9 +57,9 @@ def _unite(first: Recompute | None, second: Recompute) -> Recompute:
 
 def _check_pair(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
     if claim.kind in BLIND:
-        return _check_blind(mine, claim, winner)
+        return _check_blind(mine, claim, winner, current)
     if claim.kind in MAINTENANCE:
-        return _check_maintenance(mine, claim, winner)
+        return _check_maintenance(mine, claim, winner, current)
     if claim.kind in ROW_CHANGES:
         return _check_row_change(mine, claim, winner, current)
     if claim.kind is Kind.ALTER:
@@ -66,26 +69,26 @@ def _check_pair(mine: PreparedCommit, claim: Claim, winner: Winner, current: Met
     )
 
 
-def _check_blind(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
-    """append and upsert: rebase; a schema change only if my files still fit."""
+def _check_blind(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
+    """append and upsert: rebase, and match again what was settled; a schema change only if my files still fit."""
     if winner.metadata is not None:
         problem = misfit(_adds(mine), winner.metadata, mine.made_for)
         if problem:
             return _conflict(mine, claim, winner, problem, fix="read the table's new schema and write again")
     # An on-write upsert has put vectors on files: one that has left the table would come back with them.
     lost = _my_keys(mine) & _their_keys(winner)
-    touched = _touched_buckets(claim, winner)
+    touched = _touched_buckets(claim, winner, current) if claim.settles else frozenset()
     if lost or touched:
         return Recompute(mine.table_name, winner.version, files=lost, buckets=touched)
     return None
 
 
-def _check_maintenance(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
+def _check_maintenance(mine: PreparedCommit, claim: Claim, winner: Winner, current: Metadata) -> Verdict:
     """settle and compact: leave out the buckets or files that somebody else has replaced."""
     lost = _my_keys(mine) & _their_keys(winner)
     if winner.metadata is not None and unreadable(winner.metadata, mine.made_for):
         lost = _my_keys(mine)
-    buckets = _touched_buckets(claim, winner) if winner.kind not in BLIND else frozenset()
+    buckets = _touched_buckets(claim, winner, current) if winner.kind not in BLIND else frozenset()
     if lost or buckets:
         return Recompute(mine.table_name, winner.version, files=lost, buckets=buckets)
     return None
@@ -95,15 +98,27 @@ def _check_row_change(mine: PreparedCommit, claim: Claim, winner: Winner, curren
     """delete, update, merge, overwrite: only what cannot touch my rows may have come between."""
     if winner.metadata is not None or winner.protocol is not None:
         return _conflict(mine, claim, winner, "it changed the schema or the properties of the table")
+    touched = _touched_buckets(claim, winner, current) if claim.settles else frozenset()
     if winner.kind in MAINTENANCE:
         moved = _my_keys(mine) & _their_keys(winner)
-        return Recompute(mine.table_name, winner.version, files=moved) if moved else None
-    if _my_keys(mine) & _their_keys(winner):
+        return Recompute(mine.table_name, winner.version, files=moved, buckets=touched) if moved or touched else None
+    key = KeySpec.of(current)
+    same_files = _my_keys(mine) & _their_keys(winner)
+    if same_files and not (key and winner.kind is Kind.UPSERT):
         return _conflict(mine, claim, winner, "it changed rows of the same files")
     fresh = _matching(mine, claim, _fresh(winner), current)
     if fresh:
         return _conflict(mine, claim, winner, f"it added {len(fresh)} file(s) with rows that mine may concern")
+    # An upsert has only killed other rows of these files, or its rows depend on those that mine took away.
+    upset = key and _depends(key) and _meets(_buckets(key, _removed(mine)), _their_buckets(key, winner))
+    if same_files or touched or upset:
+        return Recompute(mine.table_name, winner.version, files=same_files, buckets=touched)
     return None
+
+
+def _depends(key: KeySpec) -> bool:
+    """Whether what becomes of an upserted row depends on the row that was there."""
+    return bool(key.sequence) or key.engine is not MergeEngine.DEDUPLICATE
 
 
 def _check_alter(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
@@ -131,16 +146,36 @@ def _adds(mine: PreparedCommit) -> list[AddFile]:
     return [a for a in mine.actions if isinstance(a, AddFile)]
 
 
+def _removed(mine: PreparedCommit) -> list[RemoveFile]:
+    return [a for a in mine.actions if isinstance(a, RemoveFile)]
+
+
 def _my_keys(mine: PreparedCommit) -> frozenset[FileKey]:
-    return frozenset(a.key for a in mine.actions if isinstance(a, RemoveFile))
+    return frozenset(a.key for a in _removed(mine))
 
 
 def _their_keys(winner: Winner) -> frozenset[FileKey]:
     return frozenset(a.key for a in winner.removes)
 
 
-def _touched_buckets(claim: Claim, winner: Winner) -> frozenset[Bucket]:
-    return claim.buckets & winner.buckets
+def _touched_buckets(claim: Claim, winner: Winner, current: Metadata) -> frozenset[Bucket]:
+    """The buckets of mine in which the winner has changed anything."""
+    theirs = _their_buckets(KeySpec.of(current), winner)
+    return frozenset(bucket for bucket in claim.buckets if _meets([bucket], theirs))
+
+
+def _their_buckets(key: KeySpec | None, winner: Winner) -> frozenset[Bucket]:
+    if key is None:
+        return winner.buckets
+    return winner.buckets | _buckets(key, [*winner.adds, *winner.removes])
+
+
+def _buckets(key: KeySpec, files: Sequence[AddFile | RemoveFile]) -> frozenset[Bucket]:
+    return frozenset(key.bucket(file) for file in files if bucket_of(file) is not None)
+
+
+def _meets(mine: Iterable[Bucket], theirs: Iterable[Bucket]) -> bool:
+    return any(place == there and overlaps(a, b) for place, a in mine for there, b in theirs)
 
 
 def _fresh(winner: Winner) -> list[AddFile]:

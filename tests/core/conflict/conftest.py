@@ -80,7 +80,7 @@ class Race:
         return self.mine(Claim(Kind.APPEND), actions=files)
 
     def upsert(self, *buckets: Bucket, actions: Iterable[Action] = ()) -> PreparedCommit:
-        return self.mine(Claim(Kind.UPSERT, buckets=frozenset(buckets)), actions=actions)
+        return self.mine(Claim(Kind.UPSERT, buckets=frozenset(buckets), settles=True), actions=actions)
 
     def compaction(self, *files: AddFile, kind: Kind = Kind.COMPACT, buckets: Iterable[Bucket] = ()) -> PreparedCommit:
         removes = [file.remove(data_change=False) for file in files]
