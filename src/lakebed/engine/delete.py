@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakebed.core.actions import AddFile, DeletionVector
+from lakebed.core.actions import AddFile
 from lakebed.core.commit import Claim, Kind
+from lakebed.core.file_tags import tombstones_of
 from lakebed.core.predicate import Node, evaluate, must_match_files, render
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.properties import DELETION_VECTORS
-from lakebed.core.steps import Step, reach
 from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, dead_rows, positions
-from lakebed.storage.deletion_vector import from_arrow, write_vectors
+from lakebed.engine.vectors import store_vectors, with_vector
+from lakebed.storage.deletion_vector import from_arrow
 
 
 def delete(draft: Draft, predicate: Node) -> int:
@@ -39,7 +38,7 @@ def remove_rows(draft: Draft, predicate: Node) -> int:
     deleted = 0
     partial: list[_Struck] = []
     for add in candidates:
-        if add.path in whole and add.num_records is not None:
+        if add.path in whole and add.num_records is not None and not tombstones_of(add):
             deleted += _live_count(add)
             draft.remove(add)
             continue
@@ -47,7 +46,7 @@ def remove_rows(draft: Draft, predicate: Node) -> int:
         deleted += struck.fresh
         if struck.fresh == 0:
             continue
-        if len(struck.dead) == struck.rows:
+        if len(struck.dead) == struck.rows and not tombstones_of(add):  # deleted keys stay known
             draft.remove(add)
         else:
             partial.append(struck)
@@ -98,19 +97,11 @@ def _write_vectors(draft: Draft, struck: list[_Struck]) -> None:
     if not struck:
         return
     _enable_vectors(draft)
-    written = write_vectors(draft.handle.store, [s.dead for s in struck])
+    written = store_vectors(draft.handle.store, [s.dead for s in struck])
     if written.path is not None:
         draft.written.append(written.path)
-    reach(Step.VECTOR_WRITTEN)
-    for one, found in zip(struck, written.vectors, strict=True):
-        vector = DeletionVector(
-            storage_type=found.storage_type,
-            path_or_inline_dv=found.path_or_inline,
-            offset=found.offset,
-            size_in_bytes=found.size_in_bytes,
-            cardinality=found.cardinality,
-        )
-        draft.set_vector(one.add, vector, loosened(one.add.stats, one.rows))
+    for one, vector in zip(struck, written.vectors, strict=True):
+        draft.put(one.add, with_vector(one.add, vector, one.rows))
 
 
 def _enable_vectors(draft: Draft) -> None:
@@ -120,19 +111,3 @@ def _enable_vectors(draft: Draft) -> None:
         return
     draft.metadata = replace(draft.metadata, configuration={**configuration, DELETION_VECTORS: "true"})
     draft.protocol = grown(draft.protocol, draft.metadata)
-
-
-_RAW_NUMBER = re.compile(r'"\\u0000([^"]*)"')
-
-
-def loosened(stats: str | None, rows: int) -> str:
-    """Statistics of a file with dead rows: the bounds still hold, but are no longer exact.
-
-    >>> loosened('{"numRecords":3,"minValues":{"a":1.50},"tightBounds":true}', 3)
-    '{"numRecords":3,"minValues":{"a":1.50},"tightBounds":false}'
-    """
-    # Decimals pass through as text: as floats they would lose digits.
-    parsed = json.loads(stats, parse_float=lambda digits: f"\0{digits}") if stats else {}
-    parsed["numRecords"] = rows
-    parsed["tightBounds"] = False
-    return _RAW_NUMBER.sub(r"\1", json.dumps(parsed, separators=(",", ":")))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -16,20 +16,22 @@ from typing import Any
 from lakebed.core.actions import (
     Action,
     AddFile,
-    DeletionVector,
+    DomainMetadata,
     FileKey,
     Metadata,
     Protocol,
     RemoveFile,
     SetTransaction,
 )
-from lakebed.core.commit import Claim, PreparedCommit
+from lakebed.core.commit import Bucket, Claim, Kind, PreparedCommit
 from lakebed.core.errors import InputError, StorageError
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.properties import value_of
 from lakebed.delta.features import check_writable
 from lakebed.engine.plan import plan
+from lakebed.engine.settlement import Settlement
+from lakebed.engine.unit import Unit
 from lakebed.engine.write import WriteOrder
 from lakebed.metastore import Metastore, TableState
 from lakebed.storage.deletion_vector import vector_path
@@ -65,6 +67,11 @@ class Draft:
     claims: list[Claim] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, int] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    settlements: dict[Unit, Settlement] = field(default_factory=dict)
+    """What settling the draft's upserts does to the table as it is in ``base``; made when the draft lands."""
+    unsettled: bool = False
+    """Let the upserts land unsettled, although the table wants them settled: others keep winning the race."""
     written: list[str] = field(default_factory=list)
     """Files that this draft has made; they go if the commit certainly does not land."""
     published: bool = False
@@ -105,16 +112,53 @@ class Draft:
             self.removes[add.key] = add.remove()
         self.count("numRemovedFiles", 1)
 
-    def set_vector(self, add: AddFile, vector: DeletionVector, stats: str | None) -> None:
-        """A file's dead rows are now those of ``vector``."""
-        if self.adds.get(add.path) is not add:
-            self.removes[add.key] = add.remove()
-        self.adds[add.path] = replace(add, deletion_vector=vector, stats=stats, data_change=True)
+    def put(self, before: AddFile, after: AddFile) -> None:
+        """A file of the table is now as ``after`` says: with another vector, or settled."""
+        if self.adds.get(before.path) is not before:
+            self.removes[before.key] = before.remove(data_change=after.data_change)
+        self.adds[before.path] = after
 
     def add_old(self, add: AddFile) -> None:
         """A file of an earlier version comes back as it was."""
         self.adds[add.path] = replace(add, data_change=True)
         self.count("numRestoredFiles", 1)
+
+    def settle(self, settlements: Iterable[Settlement]) -> None:
+        """Take over settlements for good: later operations of this draft see them."""
+        for settlement in settlements:
+            self.removes.update(settlement.removes)
+            for path in settlement.dropped:
+                del self.adds[path]
+            self.adds.update(settlement.adds)
+            self.note(settlement)
+
+    def note(self, settlement: Settlement) -> None:
+        """The files that a settlement has written are this draft's; its numbers are shown in the history."""
+        self.written.extend(settlement.written)
+        for metric, number in settlement.metrics.items():
+            self.count(metric, number)
+
+    @property
+    def can_move(self) -> bool:
+        """Whether the draft only upserts: then it can be based on a newer version, keeping its data files."""
+        return not self.removes and all(claim.kind is Kind.UPSERT for claim in self.claims)
+
+    def move(self, base: TableState, stale: Callable[[Settlement], bool]) -> None:
+        """Base the draft on a newer version, and forget the settlements that do not hold there."""
+        self.base, self.metadata, self.protocol = base, base.metadata, base.protocol
+        for unit in [unit for unit, settlement in self.settlements.items() if stale(settlement)]:
+            for metric, number in self.settlements.pop(unit).metrics.items():
+                self.count(metric, -number)
+
+    def result(self) -> tuple[dict[FileKey, RemoveFile], dict[str, AddFile]]:
+        """The files that leave and those that enter, settlements included."""
+        removes, adds = dict(self.removes), dict(self.adds)
+        for settlement in self.settlements.values():
+            removes.update(settlement.removes)
+            for path in settlement.dropped:
+                del adds[path]
+            adds.update(settlement.adds)
+        return removes, adds
 
     def count(self, metric: str, number: int) -> None:
         """Add to one of the numbers that history shows."""
@@ -147,7 +191,7 @@ class Draft:
             table_name=self.handle.name,
             commit_id=str(uuid.uuid4()),
             read_version=self.base.version,
-            claims=tuple(self.claims),
+            claims=tuple(self._with_buckets(claim) for claim in self.claims),
             actions=self._actions(),
             made_for=self.base.metadata,
             info={**self.info, **(info or {})},
@@ -159,7 +203,14 @@ class Draft:
             head.append(self.protocol)
         if self.metadata != self.base.metadata:
             head.append(self.metadata)
-        return (*head, *self.transactions.values(), *self.removes.values(), *self.adds.values())
+        removes, adds = self.result()
+        return (*head, *self.domains.values(), *self.transactions.values(), *removes.values(), *adds.values())
+
+    def _with_buckets(self, claim: Claim) -> Claim:
+        """The claim with the buckets that its operation matched while the draft was settled."""
+        if claim.kind is not Kind.UPSERT or not self.settlements:
+            return claim
+        return replace(claim, buckets=_buckets(self.settlements), settles=True)
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -180,8 +231,9 @@ class Draft:
 
     def tidy(self) -> None:
         """After the commit: delete files that were written but never became part of it."""
-        kept = {add.file_path for add in self.adds.values()}
-        vectors = (add.deletion_vector for add in self.adds.values())
+        adds = self.result()[1].values()
+        kept = {add.file_path for add in adds}
+        vectors = (add.deletion_vector for add in adds)
         kept |= {vector_path(v.path_or_inline_dv) for v in vectors if v is not None and v.storage_type == "u"}
         self._delete([path for path in self.written if path not in kept])
 
@@ -199,3 +251,7 @@ class Draft:
                 ),
                 stacklevel=2,
             )
+
+
+def _buckets(units: Iterable[Unit]) -> frozenset[Bucket]:
+    return frozenset(bucket for unit in units for bucket in unit.buckets)

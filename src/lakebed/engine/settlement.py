@@ -1,0 +1,25 @@
+"""What settling one unit does to the files of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakebed.core.actions import AddFile, FileKey, RemoveFile
+from lakebed.engine.unit import Unit
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """The outcome of settling, or of compacting, the files of one unit."""
+
+    unit: Unit
+    removes: Mapping[FileKey, RemoveFile] = field(hash=False)
+    """Files of the table that leave, or come back among ``adds`` with another vector."""
+    adds: Mapping[str, AddFile] = field(hash=False)
+    """By path: files that enter or change."""
+    dropped: frozenset[str] = frozenset()
+    """Pending files that do not enter: none of their rows is alive, or all are in other files now."""
+    written: tuple[str, ...] = ()
+    """Files that were made for it."""
+    metrics: Mapping[str, int] = field(default_factory=dict, hash=False)

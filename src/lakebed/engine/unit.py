@@ -1,0 +1,60 @@
+"""Units: the files of a key table that have to be settled together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakebed.core.actions import AddFile
+from lakebed.core.bucketing import groups
+from lakebed.core.commit import Bucket
+from lakebed.core.file_tags import is_unsettled
+from lakebed.core.keyed import KeySpec
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A bucket, or several whose hash ranges overlap, with its place: a partition, or everywhere."""
+
+    place: str
+    numbers: frozenset[int]
+
+    @property
+    def buckets(self) -> frozenset[Bucket]:
+        """The buckets of the unit."""
+        return frozenset((self.place, number) for number in self.numbers)
+
+
+def units_of(files: Iterable[AddFile], key: KeySpec) -> dict[Unit, list[AddFile]]:
+    """The files by unit, in the order in which they come."""
+    by_place: dict[str, dict[int, list[AddFile]]] = defaultdict(lambda: defaultdict(list))
+    for add in files:
+        place, number = key.bucket(add)
+        by_place[place][number].append(add)
+    return {
+        Unit(place, numbers): [add for number in sorted(numbers) for add in members[number]]
+        for place, members in by_place.items()
+        for numbers in groups(members)
+    }
+
+
+def unsettled_units(files: Iterable[AddFile], key: KeySpec) -> dict[Unit, list[AddFile]]:
+    """The units that have anything to settle."""
+    units = units_of(files, key)
+    return {unit: members for unit, members in units.items() if any(is_unsettled(add) for add in members)}
+
+
+def fold_order(files: Iterable[AddFile]) -> tuple[AddFile, ...]:
+    """The unsettled ones of ``files`` in the order in which they count: committed ones, then pending ones.
+
+    Row ids grow with every commit and inside it, so they tell the order.
+    """
+    unsettled = [add for add in files if is_unsettled(add)]
+    committed = sorted((add for add in unsettled if add.base_row_id is not None), key=lambda add: add.base_row_id or 0)
+    return (*committed, *(add for add in unsettled if add.base_row_id is None))
+
+
+def pending(adds: Mapping[str, AddFile]) -> list[AddFile]:
+    """The upsert files that have been written, but neither settled nor committed."""
+    return [add for add in adds.values() if is_unsettled(add) and add.base_row_id is None]
