@@ -24,11 +24,12 @@ __all__ = ["FIX", "adapt", "check_schema", "conform", "widen_array"]
 FIX = "nothing was written; change the rows, or the table with alter()"
 
 
-def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
+def conform(batch: Rows, schema: Struct, *, table_name: str, first_row: int = 0) -> Rows:
     """The rows with exactly the Arrow schema of the table; the same object if they have it already.
 
     Columns are found by name (the exact one, else the only one that differs in case); missing nullable
-    columns become nulls. Raises one ``DataError`` that lists every problem.
+    columns become nulls. Raises one ``DataError`` that lists every problem; ``first_row`` is the number of the
+    first row in it, for a part of larger data.
 
     >>> from lakebed.core.schema_ddl import from_ddl
     >>> schema = from_ddl("id BIGINT NOT NULL, name STRING")
@@ -49,7 +50,7 @@ def conform(batch: Rows, schema: Struct, *, table_name: str) -> Rows:
     problems = list(check_schema(batch.schema, schema))
     recast = Recast(stored=False)
     columns = _columns(batch, schema, target, recast)
-    problems += recast.findings.problems()
+    problems += recast.findings.problems(first_row)
     if problems:
         raise DataError(f"table {table_name}: the rows do not fit", tuple(problems), fix=FIX)
     return assemble(batch, columns, target)

@@ -57,9 +57,10 @@ class Findings:
         earlier, first = self.found.get((path, what), (0, row))
         self.found[path, what] = (earlier + count, min(first, row))
 
-    def problems(self) -> Iterator[str]:
-        """The findings as messages."""
-        for (path, what), (count, row) in self.found.items():
+    def problems(self, first_row: int = 0) -> Iterator[str]:
+        """The findings as messages; rows are numbered from ``first_row``."""
+        for (path, what), (count, offset) in self.found.items():
+            row = first_row + offset
             plural = "" if count == 1 else "s"
             where = f"in row {row}" if count == 1 else f"first in row {row}"
             text = f"null{plural} in a NOT NULL column" if what == NULLS else f"value{plural} with {what}"

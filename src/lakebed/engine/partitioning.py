@@ -24,12 +24,12 @@ def split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[Parti
     if not columns:
         yield (), batch
         return
-    codes, distinct = _codes([batch.column(name) for name in columns])
+    numbers, distinct = codes([batch.column(name) for name in columns])
     if len(distinct) == 1:
         yield _values(batch, columns, 0), batch
         return
-    order = pc.sort_indices(codes)
-    runs = pc.run_end_encode(codes.take(order))
+    order = pc.sort_indices(numbers)
+    runs = pc.run_end_encode(numbers.take(order))
     ordered = batch.take(order)
     start = 0
     for end in runs.run_ends.to_pylist():
@@ -38,15 +38,21 @@ def split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[Parti
         start = end
 
 
-def _codes(arrays: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
-    """One whole number per row, equal exactly where all ``arrays`` are equal, and the distinct numbers."""
+def codes(arrays: list[pa.Array]) -> tuple[pa.Array, pa.Array]:
+    """One whole number per row, equal exactly where all ``arrays`` are equal, and the distinct numbers.
+
+    The numbers count from 0 in the order in which they first appear.
+
+    >>> codes([pa.array(["b", "a", "b"]), pa.array([None, 1, None])])[0].to_pylist()
+    [0, 1, 0]
+    """
     combined: pa.Array | None = None
     for array in arrays:
-        codes = pc.dictionary_encode(array, null_encoding="encode").indices.cast(pa.int64())
+        numbers = pc.dictionary_encode(array, null_encoding="encode").indices.cast(pa.int64())
         if combined is not None:
-            width = pc.add(pc.max(codes), 1)
-            codes = pc.dictionary_encode(pc.add(pc.multiply(combined, width), codes)).indices.cast(pa.int64())
-        combined = codes
+            width = pc.add(pc.max(numbers), 1)
+            numbers = pc.dictionary_encode(pc.add(pc.multiply(combined, width), numbers)).indices.cast(pa.int64())
+        combined = numbers
     assert combined is not None
     return combined, pc.unique(combined)
 

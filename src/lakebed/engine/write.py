@@ -141,11 +141,11 @@ def conformed(reader: pa.RecordBatchReader, order: WriteOrder) -> Iterator[pa.Re
     for batch in reader:
         if batch.num_rows:
             fitting = conform(batch, schema, table_name=order.table_name)
-            spelled = _without_empty_partitions(fitting, order.metadata)
+            spelled = without_empty_partitions(fitting, order.metadata)
             yield fitting if spelled is fitting else conform(spelled, schema, table_name=order.table_name)
 
 
-def _without_empty_partitions(batch: pa.RecordBatch, metadata: Metadata) -> pa.RecordBatch:
+def without_empty_partitions(batch: pa.RecordBatch, metadata: Metadata) -> pa.RecordBatch:
     """The batch with null for empty text in partition columns, which is how every reader will see it."""
     for field in metadata.partition_schema:
         column = batch.column(field.name)

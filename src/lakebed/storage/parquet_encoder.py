@@ -11,7 +11,10 @@ import inspect
 import io
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +24,9 @@ from lakebed.core.errors import StorageError
 from lakebed.core.options import Options
 from lakebed.core.schema_arrow import FIELD_ID
 from lakebed.storage.forked import polars_is_lost
+
+if TYPE_CHECKING:
+    import polars as pl
 
 # On mixed data level 1 was 1.8 times as fast as polars' default of 3, and no larger.
 _LEVELS = {"zstd": 1}
@@ -38,11 +44,40 @@ def encode(rows: pa.Table, options: Options, name: str, target: str | io.BytesIO
 
     schema = file_schema(rows.schema)
     rows = rows.replace_schema_metadata(None).cast(schema)
-    try:
-        if not polars_is_lost() and _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema):
-            _encode_polars(rows, schema, options, target)
+    with _translated(name):
+        if keeps(schema):
+            frame = pl.from_arrow(rows, rechunk=False)
+            assert isinstance(frame, pl.DataFrame)
+            _encode_polars(frame, schema, options, target)
         else:
             _encode_arrow(rows, options, target)
+
+
+def encode_frame(frame: pl.DataFrame, schema: pa.Schema, options: Options, name: str, target: str | io.BytesIO) -> None:
+    """Write a Parquet file with the rows of a polars frame; only for a ``schema`` that polars ``keeps``.
+
+    The columns of the frame are those of the schema, which says their nullability and field ids. Raises what
+    ``encode`` does.
+    """
+    with _translated(name):
+        _encode_polars(frame, file_schema(schema), options, target)
+
+
+def keeps(schema: pa.Schema) -> bool:
+    """Whether polars can be used in this process and writes every type of the schema exactly.
+
+    >>> keeps(pa.schema([("id", pa.int64())])), keeps(pa.schema([("m", pa.map_(pa.string(), pa.int64()))]))
+    (True, False)
+    """
+    return not polars_is_lost() and _polars_keeps_schema() and all(_polars_keeps(f.type) for f in schema)
+
+
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        yield
     except (pl.exceptions.PolarsError, pa.ArrowException) as cause:
         code = _OS_ERROR.search(str(cause))
         if code is not None:
@@ -74,11 +109,7 @@ def _polars_keeps(kind: pa.DataType) -> bool:
     return not pat.is_nested(kind)
 
 
-def _encode_polars(rows: pa.Table, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
-    import polars as pl
-
-    frame = pl.from_arrow(rows, rechunk=False)
-    assert isinstance(frame, pl.DataFrame)
+def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
     frame.write_parquet(
         target,
         compression="uncompressed" if options.compression == "none" else options.compression,  # type: ignore[arg-type]

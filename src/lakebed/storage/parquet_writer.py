@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,9 @@ from lakebed.storage import parquet_encoder
 from lakebed.storage.footer import Leaf, file_bounds, indexed
 from lakebed.storage.store import Store
 
+if TYPE_CHECKING:
+    import polars as pl
+
 INDEXED_COLUMNS = 32
 """Columns with statistics unless the table says otherwise; Delta's default."""
 
@@ -35,6 +39,29 @@ class WrittenFile:
     num_rows: int
     stats_json: str
     mtime_ms: int
+
+
+def write_file(
+    store: Store,
+    path: str,
+    rows: pa.Table | pl.DataFrame,
+    schema: pa.Schema,
+    options: Options,
+    indexed_leaves: Sequence[Leaf],
+) -> WrittenFile:
+    """Write rows that have the physical ``schema`` as one file, whole or not at all, and describe it.
+
+    A polars frame must have a schema that ``parquet_encoder.keeps``. If it fails, directories may remain.
+    """
+    name = store.uri(path)
+    with store.staged(path) as target:
+        if isinstance(rows, pa.Table):
+            parquet_encoder.encode(rows, options, name, target)
+        else:
+            parquet_encoder.encode_frame(rows, schema, options, name, target)
+        size = os.path.getsize(target) if isinstance(target, str) else target.getbuffer().nbytes
+        stats = _statistics(rows, indexed_leaves, pq.read_metadata(target))
+    return WrittenFile(path, size, len(rows), stats, time.time_ns() // 1_000_000)
 
 
 class ParquetFileWriter:
@@ -107,17 +134,13 @@ class ParquetFileWriter:
         rows = pa.Table.from_batches(self._batches, self._physical)
         self._begun = True
         try:
-            with self._store.staged(self.path) as target:
-                parquet_encoder.encode(rows, self._options, self._store.uri(self.path), target)
-                size = os.path.getsize(target) if isinstance(target, str) else target.getbuffer().nbytes
-                stats = self._statistics(rows, pq.read_metadata(target))
+            written = write_file(self._store, self.path, rows, self._physical, self._options, self._indexed)
         except BaseException as failure:
             self._abort_after(failure)
             raise
         self._release()
-        now = time.time_ns() // 1_000_000
-        self._written = WrittenFile(self.path, size, rows.num_rows, stats, now)
-        return self._written
+        self._written = written
+        return written
 
     def abort(self) -> None:
         """Drop the rows, and the file if it was written; directories made for it go when they are empty."""
@@ -151,15 +174,17 @@ class ParquetFileWriter:
         for column, field in zip(batch.columns, self._logical, strict=True):
             if column.null_count and not field.nullable:
                 raise DataError(f"{self._store.uri(self.path)}: nulls in a column that cannot hold them", (field.name,))
-        return pa.record_batch(_Reinterpreted(batch, self._physical))
+        return reinterpreted(batch, self._physical)
 
-    def _statistics(self, rows: pa.Table, metadata: pq.FileMetaData) -> str:
-        unordered = {leaf.path for leaf in self._indexed if _has_nan(rows, leaf)}
-        bounds = file_bounds(metadata, self._indexed, without=unordered)
-        for leaf in self._indexed:
-            if pat.is_nested(leaf.type) and len(leaf.path) == 1:
-                bounds.null_counts[leaf.path] = rows.column(leaf.path[0]).null_count
-        return build_stats(rows.num_rows, bounds.mins, bounds.maxs, bounds.null_counts, tight=True)
+
+def reinterpreted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under another schema that differs in names, nullability and metadata only; nothing is copied.
+
+    >>> batch = pa.record_batch({"a": [1]})
+    >>> reinterpreted(batch, pa.schema([("col-7", pa.int64())])).to_pylist()
+    [{'col-7': 1}]
+    """
+    return pa.record_batch(_Reinterpreted(batch, schema))
 
 
 class _Reinterpreted:
@@ -174,9 +199,29 @@ class _Reinterpreted:
         return self._schema.__arrow_c_schema__(), content
 
 
-def _has_nan(rows: pa.Table, leaf: Leaf) -> bool:
+def _statistics(rows: pa.Table | pl.DataFrame, leaves: Sequence[Leaf], metadata: pq.FileMetaData) -> str:
+    unordered = {leaf.path for leaf in leaves if _has_nan(rows, leaf)}
+    bounds = file_bounds(metadata, leaves, without=unordered)
+    for leaf in leaves:
+        if pat.is_nested(leaf.type) and len(leaf.path) == 1:
+            bounds.null_counts[leaf.path] = _null_count(rows, leaf.path[0])
+    return build_stats(len(rows), bounds.mins, bounds.maxs, bounds.null_counts, tight=True)
+
+
+def _null_count(rows: pa.Table | pl.DataFrame, name: str) -> int:
+    if isinstance(rows, pa.Table):
+        return int(rows.column(name).null_count)
+    return rows[name].null_count()
+
+
+def _has_nan(rows: pa.Table | pl.DataFrame, leaf: Leaf) -> bool:
     if not pat.is_floating(leaf.type):
         return False
+    if not isinstance(rows, pa.Table):
+        series = rows[leaf.path[0]]
+        for name in leaf.path[1:]:
+            series = series.struct.field(name)
+        return bool(series.is_nan().any())
     column = rows.column(leaf.path[0])
     for name in leaf.path[1:]:
         column = pc.struct_field(column, name)

@@ -1,0 +1,166 @@
+"""Incoming rows of an upsert: made to fit the table, in parts of a bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from lakebed.core.conform import FIX, check_schema, conform
+from lakebed.core.errors import DataError, InputError
+from lakebed.core.keyed import MergeEngine
+from lakebed.core.recast import NULLS, Findings
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.suggest import did_you_mean
+from lakebed.engine import row_kinds
+from lakebed.engine.refused_rows import RefusedRows
+from lakebed.engine.upsert_order import UpsertOrder
+from lakebed.engine.write import without_empty_partitions
+from lakebed.storage.parquet_writer import reinterpreted
+
+
+@dataclass(frozen=True)
+class KeyedPart:
+    """Some rows that fit the table, and what is known of them beside their columns."""
+
+    rows: pa.RecordBatch
+    """Physical names; every column may have nulls, since a row that deletes needs no more than its key."""
+    kinds: pa.Array | None
+    """The codes of rows that delete, null for others; None if no row deletes."""
+    helpers: tuple[pa.Array, ...]
+    """The columns that only sort, in the order of ``sort_by``."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of all columns."""
+        beside = self.helpers if self.kinds is None else (*self.helpers, self.kinds)
+        return int(self.rows.nbytes + sum(array.nbytes for array in beside))
+
+
+def nullable(schema: Struct, but: tuple[str, ...] = ()) -> Struct:
+    """The schema with columns that may all be null, except some.
+
+    >>> from lakebed.core.schema_ddl import from_ddl
+    >>> [f.nullable for f in nullable(from_ddl("id BIGINT NOT NULL, n BIGINT NOT NULL"), but=("id",))]
+    [False, True]
+    """
+    return Struct(tuple(f if f.name in but else replace(f, nullable=True) for f in schema))
+
+
+class IncomingRows:
+    """Makes rows of one Arrow schema fit a table. Raises DataError if they cannot, whatever their values are."""
+
+    def __init__(self, order: UpsertOrder, incoming: pa.Schema, slice_bytes: int) -> None:
+        self._order = order
+        self._schema = order.metadata.schema
+        self._loose = nullable(self._schema)
+        self._physical = to_arrow(self._loose, physical=True)
+        self._slice_bytes = slice_bytes
+        self._kind = None if order.row_kind is None else self._position(incoming, order.row_kind, "row kinds")
+        self._meanings = row_kinds.meanings(order.row_kinds)
+        self._helpers = self._helper_positions(incoming)
+        beside = {at for at in (self._kind, *self._helpers) if at is not None and not self._stored(incoming.names[at])}
+        self._columns = [at for at in range(len(incoming)) if at not in beside]
+        self._check(incoming)
+
+    def parts(self, batch: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> Iterator[KeyedPart]:
+        """The batch's rows that are not passed over, slice by slice; rows without a key go to ``null_keys``.
+
+        ``first_row`` is the number of the first row in messages. Raises DataError that lists the problems.
+        """
+        kinds = self._kinds(batch, first_row)
+        if kinds is not None and self._order.ignores_deletes:
+            batch, kinds = batch.filter(kinds.is_null()), None
+        step = max(1, self._slice_bytes * batch.num_rows // max(1, batch.nbytes))
+        for start in range(0, batch.num_rows, step):
+            some = kinds.slice(start, step) if kinds is not None else None
+            yield self._part(batch.slice(start, step), some, first_row + start, null_keys)
+
+    def _part(self, raw: pa.RecordBatch, kinds: pa.Array | None, first_row: int, null_keys: RefusedRows) -> KeyedPart:
+        fitting = conform(
+            raw.select(self._columns), self._loose, table_name=self._order.table_name, first_row=first_row
+        )
+        rows = without_empty_partitions(fitting, self._order.metadata)
+        self._look_for_null_keys(rows, first_row, null_keys)
+        self._check_required(rows, kinds, first_row)
+        helpers = tuple(_plain(raw.column(at)) for at in self._helpers)
+        return KeyedPart(reinterpreted(rows, self._physical), kinds, helpers)
+
+    def _kinds(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
+        if self._kind is None:
+            return None
+        kinds = row_kinds.deletions(batch, self._kind, self._meanings, self._order.table_name, first_row)
+        if kinds.null_count == len(kinds):
+            return None
+        if self._order.key.engine is MergeEngine.FIRST_ROW and not self._order.ignores_deletes:
+            refused = RefusedRows()
+            refused.look(kinds.is_valid(), batch, first_row, list(self._order.key.key))
+            raise refused.error(
+                self._order.table_name,
+                "that delete, in a table that keeps the first row of a key",
+                "set the property ignore-delete to pass them over",
+            )
+        return kinds
+
+    def _look_for_null_keys(self, rows: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> None:
+        missing: pa.Array | None = None
+        for name in self._order.key.key:
+            column = rows.column(name)
+            if column.null_count:
+                missing = column.is_null() if missing is None else pc.or_(missing, column.is_null())
+        if missing is not None:
+            null_keys.look(missing, rows, first_row, list(self._order.key.key))
+
+    def _check_required(self, rows: pa.RecordBatch, kinds: pa.Array | None, first_row: int) -> None:
+        """Raise DataError for nulls in NOT NULL columns of rows that are put; keys are looked at elsewhere."""
+        findings = Findings()
+        for field in self._schema:
+            column = None if field.nullable or field.name in self._order.key.key else rows.column(field.name)
+            if column is not None and column.null_count:
+                missing = column.is_null() if kinds is None else pc.and_(column.is_null(), kinds.is_null())
+                findings.add((field.name,), NULLS, missing, int)
+        problems = tuple(findings.problems(first_row))
+        if problems:
+            raise DataError(f"table {self._order.table_name}: the rows do not fit", problems, fix=FIX)
+
+    def _check(self, incoming: pa.Schema) -> None:
+        # Only a row that deletes may lack a column that cannot be null.
+        needed = nullable(self._schema, but=self._order.key.key) if self._kind is not None else self._schema
+        problems = check_schema(pa.schema([incoming.field(at) for at in self._columns]), needed)
+        if problems:
+            raise DataError(f"table {self._order.table_name}: the rows do not fit", problems, fix=FIX)
+
+    def _helper_positions(self, incoming: pa.Schema) -> list[int]:
+        positions = [
+            self._position(incoming, name, "sort_by") for name in self._order.sort_by if self._schema.find(name) is None
+        ]
+        for at in positions:
+            if pat.is_nested(incoming.field(at).type):
+                raise InputError(
+                    f"table {self._order.table_name}: rows cannot be sorted by {incoming.names[at]!r}",
+                    expected="a column of a plain type",
+                    found=str(incoming.field(at).type),
+                )
+        return positions
+
+    def _stored(self, name: str) -> bool:
+        return self._schema.find(name) is not None
+
+    def _position(self, incoming: pa.Schema, name: str, purpose: str) -> int:
+        names = incoming.names
+        alike = [at for at, other in enumerate(names) if other == name]
+        alike = alike or [at for at, other in enumerate(names) if other.casefold() == name.casefold()]
+        if len(alike) != 1:
+            raise InputError(
+                f"table {self._order.table_name}: the rows have no column {name!r} for {purpose}",
+                fix=did_you_mean(name, names) or f"the columns are {', '.join(names)}",
+            )
+        return alike[0]
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pat.is_dictionary(column.type) else column

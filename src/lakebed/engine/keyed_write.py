@@ -1,0 +1,166 @@
+"""Writing upsert files: rows are conformed, assigned to buckets, sorted by key and written in bounded memory."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+
+from lakebed.core.actions import AddFile
+from lakebed.core.errors import StorageError
+from lakebed.core.file_tags import KIND_COLUMN, file_tags
+from lakebed.core.partition import partition_path
+from lakebed.core.schema import BYTE, Field, Struct
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.steps import Step, reach
+from lakebed.delta.paths import encode
+from lakebed.engine.bucket_rows import BucketRows, bucket_folder
+from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
+from lakebed.engine.refused_rows import RefusedRows
+from lakebed.engine.row_block import RowBlock
+from lakebed.engine.upsert_layout import FilePlan, UpsertLayout
+from lakebed.engine.upsert_order import Upserted, UpsertOrder
+from lakebed.storage.footer import indexed
+from lakebed.storage.parquet_writer import write_file
+
+__all__ = ["KeyedWriter", "UpsertOrder", "Upserted", "write_upserts"]
+
+# Beside the rows that are collected, their sorted copy and the encoder's pages need memory.
+_SHARE = 3
+# Batches are taken in slices that are small against what is collected.
+_SLICES = 4
+# Arrow counts the bytes of a text column with 32 bits.
+_LARGEST_BLOCK = 1 << 30
+
+
+class KeyedWriter:
+    """Writes rows as upsert files of one table; memory stays below ``writer_memory_limit`` whatever comes in.
+
+    Rows are collected, and at a share of the limit sorted and written, one file per partition and bucket; so a
+    large upsert gives several files of a bucket, in fold order. Use it as a context manager: leaving it by an
+    exception removes every file it has written.
+    """
+
+    def __init__(self, order: UpsertOrder) -> None:
+        self._order = order
+        schema = order.metadata.schema
+        self._loose = to_arrow(nullable(schema), physical=True)
+        self._file = to_arrow(schema, physical=True)
+        kind = Field(KIND_COLUMN, BYTE)
+        self._file_with_kinds = to_arrow(Struct((*nullable(schema, but=order.key.key), kind)), physical=True)
+        self._indexed = indexed(self._file, order.indexed_columns)
+        self._buckets = BucketRows(order)
+        self._block_bytes = max(1, min(order.options.writer_memory_limit // _SHARE, _LARGEST_BLOCK))
+        self._incoming: tuple[pa.Schema, IncomingRows] | None = None
+        self._parts: list[KeyedPart] = []
+        self._bytes = 0
+        self._null_keys = RefusedRows()
+        self._done: list[AddFile] = []
+        self._paths: list[str] = []
+        self._seen = 0
+        self._closed = False
+        self.rows = 0
+        self.deletes = 0
+
+    def __enter__(self) -> KeyedWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is not None:
+            self.abort()
+
+    def expect(self, schema: pa.Schema) -> None:
+        """Check that rows of this schema fit, as far as types tell. Raises DataError that lists every problem."""
+        if self._incoming is None or not self._incoming[0].equals(schema):
+            slice_bytes = max(1, self._block_bytes // _SLICES)
+            self._incoming = schema, IncomingRows(self._order, schema, slice_bytes)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take in rows. Raises DataError that lists every problem of a part of them; ``close`` tells null keys."""
+        if self._closed:
+            raise StorageError(f"table {self._order.table_name}: the writer is closed")
+        self.expect(batch.schema)
+        assert self._incoming is not None
+        for part in self._incoming[1].parts(batch, self._seen, self._null_keys):
+            # All null keys are counted; the rows are refused at the end in any case.
+            if not self._null_keys.count:
+                self._collect(part)
+        self._seen += batch.num_rows
+
+    def close(self) -> Upserted:
+        """Write what is left, and tell what was written. Raises DataError if any row had no key."""
+        if self._null_keys.count:
+            columns = ", ".join(self._order.key.key)
+            raise self._null_keys.error(self._order.table_name, f"with a null in the primary key ({columns})")
+        self._flush()
+        self._closed = True
+        return Upserted(self._done, self.rows, self.deletes, self._buckets.new_splits)
+
+    def abort(self) -> None:
+        """Remove everything that was written; the table's directory is as it was."""
+        self._closed = True
+        self._parts.clear()
+        self._order.store.delete_many(self._paths)
+        for path in self._paths:
+            self._order.store.remove_empty_parents(path)
+        self._done.clear()
+
+    def _collect(self, part: KeyedPart) -> None:
+        size = part.nbytes
+        if self._parts and self._bytes + size > self._block_bytes:
+            self._flush()
+        self._parts.append(part)
+        self._bytes += size
+        self.rows += part.rows.num_rows
+        self.deletes += 0 if part.kinds is None else len(part.kinds) - part.kinds.null_count
+
+    def _flush(self) -> None:
+        if not self._parts:
+            return
+        block = RowBlock(self._parts, self._loose)
+        self._bytes = 0
+        for plan in UpsertLayout(block, self._order, self._buckets).files():
+            self._write_file(block, plan)
+        del block
+        pa.default_memory_pool().release_unused()
+
+    def _write_file(self, block: RowBlock, plan: FilePlan) -> None:
+        kinds = block.kinds(plan.rows)
+        schema = self._file if kinds is None else self._file_with_kinds
+        path = self._path(plan)
+        reach(Step.WRITE_OPENED)
+        self._paths.append(path)
+        rows = block.taken(plan.rows, kinds, schema)
+        written = write_file(self._order.store, path, rows, schema, self._order.options, self._indexed)
+        reach(Step.WRITE_CLOSED)
+        self._buckets.wrote(plan.place, plan.number, written.num_rows)
+        tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
+        self._done.append(
+            AddFile(
+                path=encode(path),
+                partition_values=plan.partition_values,
+                size=written.size,
+                modification_time=written.mtime_ms,
+                data_change=True,
+                stats=written.stats_json,
+                tags=file_tags(plan.number, unsettled=self._order.unsettled, tombstones=tombstones),
+            )
+        )
+
+    def _path(self, plan: FilePlan) -> str:
+        values = plan.partition_values
+        folder = f"{partition_path(list(values), list(values.values()))}/" if values else ""
+        return f"{folder}{bucket_folder(plan.number, self._order.key.buckets)}/{uuid.uuid4()}.parquet"
+
+
+def write_upserts(reader: pa.RecordBatchReader, order: UpsertOrder) -> Upserted:
+    """Write all rows as upsert files; on any error nothing remains.
+
+    What the types alone tell is checked before the first row is taken.
+    """
+    with KeyedWriter(order) as writer:
+        writer.expect(reader.schema)
+        for batch in reader:
+            if batch.num_rows:
+                writer.write(batch)
+        return writer.close()

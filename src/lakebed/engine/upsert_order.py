@@ -1,0 +1,65 @@
+"""What a writer of upsert files has to know, and what it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.commit import Bucket
+from lakebed.core.keyed import KeySpec
+from lakebed.core.options import Options
+from lakebed.core.properties import value_of
+from lakebed.storage.store import Store
+
+
+@dataclass(frozen=True)
+class UpsertOrder:
+    """All that one writer of upsert files needs to know; small and serialisable."""
+
+    store: Store
+    table_name: str
+    metadata: Metadata
+    options: Options
+    key: KeySpec
+    splits: Mapping[str, frozenset[int]] = field(default_factory=dict, hash=False)
+    """The split buckets of each place, as far as they are known; for dynamic buckets."""
+    rows_in: Mapping[Bucket, int] = field(default_factory=dict, hash=False)
+    """How many rows the dynamic buckets hold already; those that are missing hold none."""
+    row_kind: str | None = None
+    """The column of the incoming rows that says whether a row is put or deleted; without it all are put."""
+    row_kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What further texts of that column mean, as words or signs."""
+    sort_by: tuple[str, ...] = ()
+    """Columns that order rows of one key and sequence, of the table or of the incoming rows only."""
+    unsettled: bool = True
+    """Whether the files say that they are not settled yet."""
+
+    @property
+    def ignores_deletes(self) -> bool:
+        """Whether rows that delete are passed over."""
+        return value_of("ignore-delete", self.metadata.configuration) == "true"
+
+    @property
+    def target_rows(self) -> int:
+        """The rows from which a dynamic bucket is split."""
+        return int(value_of("dynamic-bucket.target-rows", self.metadata.configuration))
+
+    @property
+    def indexed_columns(self) -> int:
+        """How many leaf columns get statistics; all if negative."""
+        return int(value_of("statistics-columns", self.metadata.configuration))
+
+
+@dataclass(frozen=True)
+class Upserted:
+    """What was written."""
+
+    files: list[AddFile]
+    """In the order in which they have to be folded into the table."""
+    rows: int
+    """The rows that came in, without deletes that were passed over."""
+    deletes: int
+    """How many of them delete their key."""
+    splits: list[Bucket]
+    """The buckets that grew beyond their target and are split from now on."""
