@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -23,7 +23,7 @@ from lakebed.core.actions import (
     RemoveFile,
     SetTransaction,
 )
-from lakebed.core.commit import Bucket, Claim, Kind, PreparedCommit
+from lakebed.core.commit import Bucket, Claim, Kind, PreparedCommit, partition_key
 from lakebed.core.errors import InputError, StorageError
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
@@ -94,6 +94,17 @@ class Draft:
         if predicate is not None:
             pending = may_match_files(predicate, pending, self.metadata)
         return [*kept, *pending]
+
+    def live_in(self, places: Collection[str]) -> list[AddFile]:
+        """The files of these partitions (as ``partition_key`` texts), or of all of them if ``places`` has ""."""
+        metastore, table_id = self.handle.metastore, self.handle.table_id
+        numbers = None
+        if "" not in places:
+            found = metastore.partitions(table_id)
+            numbers = [number for number, values in found.items() if partition_key(values) in places]
+        stored = metastore.files(table_id, self.base.version, partitions=numbers)
+        added = [add for add in self.adds.values() if numbers is None or partition_key(add.partition_values) in places]
+        return [*(add for add in stored.adds() if add.key not in self.removes), *added]
 
     def add_new(self, files: Sequence[AddFile]) -> None:
         """Files that this draft has just written enter the table."""
