@@ -245,3 +245,8 @@ def test_columns_must_be_of_one_length() -> None:
         spark_hash([pa.array([1]), pa.array([1, 2])])
     with pytest.raises(InputError, match="found none"):
         spark_hash([])
+
+
+def test_a_moment_that_no_table_can_hold_is_refused() -> None:
+    with pytest.raises(InputError, match=r"expected values that fit timestamp\[us\]"):
+        spark_hash([pa.array([1], pa.timestamp("ns"))])

@@ -20,11 +20,10 @@ from lakebed.core.schema_arrow import type_from_arrow, type_to_arrow
 SEED = 42
 
 _U32, _U64 = pa.uint32(), pa.uint64()
-_C1, _C2, _C3, _C4, _C5, _C6 = (
-    pa.scalar(n, _U32) for n in (0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35, 5, 0xE6546B64)
-)
-_SHIFTS = [pa.scalar(n, _U32) for n in range(33)]
-_SHIFTS_64 = [pa.scalar(n, _U64) for n in range(65)]
+_C1, _C2, _C3, _C4, _C5 = (pa.scalar(n, _U32) for n in (0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35, 0xE6546B64))
+# Made once: a scalar costs as much as a step on a thousand rows.
+_SMALL = [pa.scalar(n, _U32) for n in range(32)]
+_SMALL_64 = [pa.scalar(n, _U64) for n in range(64)]
 
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 1 << 22
@@ -37,7 +36,7 @@ def spark_hash(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
     """What Spark's ``hash(columns…)`` gives for each row; int32.
 
     A null leaves the hash as the columns before have made it. Raises InputError without columns, for columns
-    of different lengths and for a type that no key can have.
+    of different lengths, for a type that no key can have and for values that no column of a table can hold.
 
     >>> spark_hash([pa.array([1, None], pa.int64()), pa.array(["a", "b"])]).to_pylist()
     [573093329, 1905031361]
@@ -54,17 +53,28 @@ def spark_hash(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
 
 
 def _hashed_type(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type of a table's column for values of this type."""
+    """The Arrow type that values of this type are hashed in: that of a table's column, large texts as they are."""
     ours = type_from_arrow(kind)
     if reason := check_key_type(ours):
         raise InputError(f"values of type {kind} cannot be hashed: {reason}")
-    return type_to_arrow(ours)
+    return kind if _is_large(kind) else type_to_arrow(ours)
+
+
+def _is_large(kind: pa.DataType) -> bool:
+    return kind in (pa.large_string(), pa.large_binary())
 
 
 def _whole(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column if column.type == kind else column.cast(kind)
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"values of type {column.type} cannot be hashed", expected=f"values that fit {kind}"
+        ) from error
 
 
 def _hash_piece(columns: list[pa.Array]) -> pa.Array:
@@ -85,7 +95,7 @@ def _hash_column(hashes: pa.Array, column: pa.Array) -> pa.Array:
         return _hash_long(hashes, _slots(column, _U64))
     if kind.bit_width < 32:
         column = column.cast(pa.int32())
-    return _avalanche(_mix(hashes, _slots(column, _U32)), pa.scalar(4, _U32))
+    return _avalanche(_mix(hashes, _slots(column, _U32)), _SMALL[4])
 
 
 def _slots(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -94,34 +104,30 @@ def _slots(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _hash_long(hashes: pa.Array, values: pa.Array) -> pa.Array:
-    low, high = _words(values)
-    return _avalanche(_mix(_mix(hashes, low), high), pa.scalar(8, _U32))
-
-
-def _words(values: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The low and the high half of 64-bit values."""
-    return values.cast(_U32, safe=False), pc.shift_right(values, _SHIFTS_64[32]).cast(_U32, safe=False)
+    low = values.cast(_U32, safe=False)
+    high = pc.shift_right(values, _SMALL_64[32]).cast(_U32, safe=False)
+    return _avalanche(_mix(_mix(hashes, low), high), _SMALL[8])
 
 
 def _mix(hashes: pa.Array, words: pa.Array) -> pa.Array:
     """One round for every row. Bits that cannot meet are added: Arrow adds quicker than it ors."""
     words = pc.multiply(words, _C1)
-    words = pc.multiply(pc.add(pc.shift_left(words, _SHIFTS[15]), pc.shift_right(words, _SHIFTS[17])), _C2)
+    words = pc.multiply(pc.add(pc.shift_left(words, _SMALL[15]), pc.shift_right(words, _SMALL[17])), _C2)
     mixed = pc.bit_wise_xor(words, hashes)
-    mixed = pc.add(pc.shift_left(mixed, _SHIFTS[13]), pc.shift_right(mixed, _SHIFTS[19]))
-    return pc.add(pc.multiply(mixed, _C5), _C6)
+    mixed = pc.add(pc.shift_left(mixed, _SMALL[13]), pc.shift_right(mixed, _SMALL[19]))
+    return pc.add(pc.multiply(mixed, _SMALL[5]), _C5)
 
 
 def _avalanche(hashes: pa.Array, lengths: pa.Array | pa.Scalar) -> pa.Array:
     hashes = pc.bit_wise_xor(hashes, lengths)
-    hashes = pc.multiply(pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SHIFTS[16])), _C3)
-    hashes = pc.multiply(pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SHIFTS[13])), _C4)
-    return pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SHIFTS[16]))
+    hashes = pc.multiply(pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SMALL[16])), _C3)
+    hashes = pc.multiply(pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SMALL[13])), _C4)
+    return pc.bit_wise_xor(hashes, pc.shift_right(hashes, _SMALL[16]))
 
 
 def _hash_text(hashes: pa.Array, column: pa.Array) -> pa.Array:
     """Strings and binaries, in parts that are small enough to be copied."""
-    kind = pa.int64() if pat.is_large_string(column.type) or pat.is_large_binary(column.type) else pa.int32()
+    kind = pa.int64() if _is_large(column.type) else pa.int32()
     _, offsets, data = column.buffers()
     ends = pa.Array.from_buffers(kind, len(column) + 1, [None, offsets], offset=column.offset)
     first, last = ends[0].as_py(), ends[-1].as_py()
@@ -136,11 +142,11 @@ def _hash_text(hashes: pa.Array, column: pa.Array) -> pa.Array:
 def _hash_big_integer(hashes: pa.Array, column: pa.Array) -> pa.Array:
     """Decimals too large for a long: the bytes of Java's ``BigInteger.toByteArray``, the fewest, the highest first."""
     low, high = _half(column, 0), _half(column, 8)
-    sign = pc.multiply(pc.shift_right(high, _SHIFTS_64[63]), pa.scalar((1 << 64) - 1, _U64))
+    sign = pc.multiply(pc.shift_right(high, _SMALL_64[63]), pa.scalar((1 << 64) - 1, _U64))
     low, high = pc.bit_wise_xor(low, sign), pc.bit_wise_xor(high, sign)
-    is_long = pc.greater(high, _SHIFTS_64[0])
+    is_long = pc.greater(high, _SMALL_64[0])
     top = pc.if_else(is_long, high, low)
-    lengths = pc.add(pc.multiply(is_long.cast(_U32), pa.scalar(8, _U32)), pa.scalar(1, _U32))
+    lengths = pc.add(pc.multiply(is_long.cast(_U32), _SMALL[8]), _SMALL[1])
     for bits in range(7, 64, 8):
         lengths = pc.add(lengths, pc.greater_equal(top, pa.scalar(1 << bits, _U64)).cast(_U32))
     whole = pc.binary_reverse(_slots(column, pa.binary(16)).cast(pa.binary()))
@@ -158,10 +164,10 @@ def _hash_spans(hashes: pa.Array, text: pa.Array, starts: pa.Array, lengths: pa.
     """Of each row, ``lengths`` bytes of the text from ``starts`` on."""
     words, per_shift = _all_words(text)
     at = pc.add(
-        pc.multiply(pc.bit_wise_and(starts, _SHIFTS[3]), pa.scalar(per_shift, _U32)),
-        pc.shift_right(starts, _SHIFTS[2]),
+        pc.multiply(pc.bit_wise_and(starts, _SMALL[3]), pa.scalar(per_shift, _U32)),
+        pc.shift_right(starts, _SMALL[2]),
     )
-    counts = pc.shift_right(lengths, _SHIFTS[2])
+    counts = pc.shift_right(lengths, _SMALL[2])
     extent = pc.min_max(counts).as_py()
     if extent["min"] == extent["max"]:
         hashes = _mix_words(hashes, words, at, counts)
@@ -170,7 +176,7 @@ def _hash_spans(hashes: pa.Array, text: pa.Array, starts: pa.Array, lengths: pa.
         mixed = _mix_words(hashes.take(order), words, at.take(order), counts.take(order))
         hashes = mixed.take(pc.inverse_permutation(order.cast(pa.int32())))
     tails = words.take(pc.add(at, counts))
-    return _avalanche(_mix_tails(hashes, tails, pc.bit_wise_and(lengths, _SHIFTS[3])), lengths)
+    return _avalanche(_mix_tails(hashes, tails, pc.bit_wise_and(lengths, _SMALL[3])), lengths)
 
 
 def _all_words(text: pa.Array) -> tuple[pa.Array, int]:
@@ -226,6 +232,6 @@ def _mix_tails(hashes: pa.Array, tails: pa.Array, counts: pa.Array) -> pa.Array:
             hashes = mixed
         else:
             # 1 where the row has no such byte: arithmetic is quicker than a choice.
-            none = pc.shift_right(pc.subtract(counts, pa.scalar(at + 1, _U32)), _SHIFTS[31])
+            none = pc.shift_right(pc.subtract(counts, _SMALL[at + 1]), _SMALL[31])
             hashes = pc.subtract(mixed, pc.multiply(none, pc.subtract(mixed, hashes)))
     return hashes
