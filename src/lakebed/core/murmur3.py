@@ -21,7 +21,7 @@ SEED = 42
 
 _U32, _U64 = pa.uint32(), pa.uint64()
 _C1, _C2, _C3, _C4, _C5 = (pa.scalar(n, _U32) for n in (0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35, 0xE6546B64))
-# Made once: a scalar costs as much as a step on a thousand rows.
+# Made once: for a few rows, making the scalars would be a good part of the time.
 _SMALL = [pa.scalar(n, _U32) for n in range(32)]
 _SMALL_64 = [pa.scalar(n, _U64) for n in range(64)]
 
