@@ -1,0 +1,103 @@
+"""Steps of numbers that whole columns cannot do exactly: wide decimals, and products with rows taken back."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakebed.core.errors import DataError
+from lakebed.core.merging.spec import FieldRule
+from lakebed.core.schema import Decimal
+from lakebed.core.schema_ddl import type_ddl
+
+# More digits than two decimals of 38 can make, so that only the column's type decides what fits.
+_EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
+
+Step = Callable[[Any, Any], Any]
+
+
+def plus(before: decimal.Decimal | None, value: decimal.Decimal | None) -> decimal.Decimal | None:
+    """The sum; a null adds nothing.
+
+    >>> plus(None, decimal.Decimal("1.5"))
+    Decimal('1.5')
+    """
+    if before is None or value is None:
+        return value if before is None else before
+    return _EXACT.add(before, value)
+
+
+def minus(before: decimal.Decimal | None, value: decimal.Decimal | None) -> decimal.Decimal | None:
+    """The sum with a value taken back.
+
+    >>> minus(None, decimal.Decimal("1.5"))
+    Decimal('-1.5')
+    """
+    return before if value is None else plus(before, -value)
+
+
+def times(rule: FieldRule) -> Step:
+    """The product, rounded half up to the column's scale; a null changes nothing."""
+
+    def step(before: Any, value: Any) -> Any:
+        if before is None or value is None:
+            return value if before is None else before
+        return _scaled(_EXACT.multiply(before, value), rule) if isinstance(rule.type, Decimal) else before * value
+
+    return step
+
+
+def divided_by(rule: FieldRule) -> Step:
+    """The product with a value taken back; null stays null. Raises DataError for a zero among whole numbers."""
+
+    def step(before: Any, value: Any) -> Any:
+        if before is None or value is None:
+            return before
+        if isinstance(value, float):
+            return _float_ratio(before, value)
+        if value == 0:
+            raise DataError(
+                f"a zero cannot be taken back from the product of column {rule.name!r}",
+                fix=f"set 'fields.{rule.name}.ignore-retract' to true",
+            )
+        if isinstance(rule.type, Decimal):
+            return _scaled(_EXACT.divide(before, value), rule)
+        # Towards zero, as in Java and Spark.
+        quotient = abs(before) // abs(value)
+        return quotient if (before < 0) == (value < 0) else -quotient
+
+    return step
+
+
+def _float_ratio(before: float, value: float) -> float:
+    if value != 0:
+        return before / value
+    if before == 0 or math.isnan(before):
+        return math.nan
+    return math.copysign(math.inf, before) * math.copysign(1.0, value)
+
+
+def _scaled(value: decimal.Decimal, rule: FieldRule) -> decimal.Decimal:
+    assert isinstance(rule.type, Decimal)
+    return value.quantize(decimal.Decimal(1).scaleb(-rule.type.scale), context=_EXACT)
+
+
+def typed(values: Sequence[Any], kind: pa.DataType, rule: FieldRule) -> pa.Array:
+    """The values in the column's type. Raises DataError for one that does not fit."""
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise overflow(rule) from error
+
+
+def overflow(rule: FieldRule) -> DataError:
+    """The error for a result that the column's type cannot hold."""
+    function = rule.function.value if rule.function is not None else "value"
+    return DataError(
+        f"the {function} of column {rule.name!r} does not fit into {type_ddl(rule.type)}",
+        fix="widen the type of the column",
+    )

@@ -1,0 +1,79 @@
+"""Rows that take a whole row away: what was merged before them does not count any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from lakebed.core.merging.lanes import with_rank
+from lakebed.core.merging.rows import KEY_NUMBER, KIND, LATE, POSITION, RETRACT, ROW, STATE, VERSION, Rows
+from lakebed.core.merging.spec import DELETE, MergeSpec
+
+_CUT = "cut"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of the keys."""
+
+    frame: pl.DataFrame
+    """Per key of which something remains: kid, live (else a tombstone), the latest row, the version."""
+
+
+def remove(rows: Rows, spec: MergeSpec) -> tuple[pl.DataFrame, Outcome]:
+    """The rows that are merged, and which keys are live, which are tombstones, which are nothing."""
+    frame = rows.frame.join(_cuts(rows, spec), on=KEY_NUMBER, how="left", maintain_order="left")
+    # A late row lies under a tombstone: it is gone whatever it says.
+    buried = pl.col(LATE) & (pl.col(_CUT) == 0)
+    touched = frame.filter(~buried.fill_null(False) & (pl.col(POSITION) >= pl.col(_CUT)).fill_null(True))
+    merged = touched.filter((pl.col(POSITION) > pl.col(_CUT)).fill_null(True)).drop(_CUT)
+    return merged, Outcome(_outcome(touched, merged, spec))
+
+
+def _cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
+    """For each key the position of the last row that took it away."""
+    tombstone = pl.col(STATE) & pl.col(RETRACT)
+    removal = tombstone
+    if spec.remove_on_delete:
+        removal = tombstone | ((pl.col(KIND) == DELETE) & ~pl.col(LATE))
+    cuts = rows.frame.filter(removal).select(KEY_NUMBER, pl.col(POSITION).alias(_CUT))
+    if spec.remove_on_groups:
+        cuts = pl.concat([cuts, _group_cuts(rows, spec)])
+    return cuts.group_by(KEY_NUMBER).agg(pl.col(_CUT).max())
+
+
+def _group_cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
+    """Rows of kind -D that take the row away because they are not older in their group than what is there.
+
+    What is there begins anew after each removal, so that this goes row by row, for the keys with such rows.
+    """
+    deletes = rows.frame.filter((pl.col(KIND) == DELETE) & ~pl.col(STATE))[KEY_NUMBER].unique()
+    mine = rows.frame.filter(pl.col(KEY_NUMBER).is_in(deletes.implode()))
+    cuts: dict[int, int] = {}
+    ranks: dict[int, list[tuple[int, int]]] = {}
+    groups = [group for group in spec.groups if set(group.sequence) & set(spec.remove_on_groups)]
+    for number, group in enumerate(groups):
+        for row, rank in with_rank(rows.source, mine, group).select(ROW, "rank").iter_rows():
+            ranks.setdefault(row, []).append((number, rank))
+    highest: dict[tuple[int, int], int] = {}
+    for key, row, position, kind in mine.sort(POSITION).select(KEY_NUMBER, ROW, POSITION, KIND).iter_rows():
+        current = [(number, rank) for number, rank in ranks.get(row, ()) if rank >= highest.get((key, number), -1)]
+        if kind == DELETE and current:
+            cuts[key] = position
+            for number in range(len(groups)):
+                highest.pop((key, number), None)
+        else:
+            highest.update({(key, number): rank for number, rank in current})
+    schema = {KEY_NUMBER: mine.schema[KEY_NUMBER], _CUT: mine.schema[POSITION]}
+    return pl.DataFrame({KEY_NUMBER: list(cuts), _CUT: list(cuts.values())}, schema=schema)
+
+
+def _outcome(touched: pl.DataFrame, merged: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
+    # In a partial-update table a key that nobody put has no row, whatever was taken back from it.
+    makers = merged if spec.aggregates else merged.filter(~pl.col(RETRACT))
+    live = makers.select(KEY_NUMBER).unique().with_columns(pl.lit(True).alias("live"))
+    latest = pl.col(ROW).filter(~pl.col(LATE)).sort_by(pl.col(POSITION).filter(~pl.col(LATE))).last()
+    keys = touched.group_by(KEY_NUMBER).agg(latest, pl.col(VERSION).max())
+    keys = keys.join(live, on=KEY_NUMBER, how="left").with_columns(pl.col("live").fill_null(False)).sort(KEY_NUMBER)
+    return keys if spec.keeps_tombstones else keys.filter("live")
