@@ -7,6 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Two workers share the machine; one file's tests stay together, so a Spark session is started once per file.
@@ -16,10 +17,10 @@ PYTEST_ARGS ?=
 # JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
 WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
 
-.PHONY: help venv java lint format test demo bench soak pins clean
+.PHONY: help venv peers java lint format test demo bench bench-upserts soak pins clean
 
 help: ## list the targets
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 venv: $(STAMP) ## create .venv with the pinned packages (hashes checked)
 
@@ -29,6 +30,15 @@ $(STAMP): requirements/build.txt requirements/dev.txt pyproject.toml tools/make_
 	@$(PIP) --require-hashes -r requirements/build.txt
 	@$(PIP) --require-hashes --no-build-isolation -r requirements/dev.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+# pypaimon wants older versions of what Lakebed uses, so it lives apart and never reaches $(VENV).
+peers: $(PEERS)/.installed ## create .venv-peers with what the benchmarks compare with (hashes checked)
+
+$(PEERS)/.installed: requirements/build.txt requirements/peers.txt tools/make_venv.sh
+	@PYTHON="$(PYTHON)" tools/make_venv.sh $(PEERS)
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
 	@touch $@
 
 java: ## find Java 17 or newer, or install it (Debian, as root)
@@ -53,8 +63,11 @@ soak: venv java ## the tests that run for minutes
 demo: venv java ## run examples/demo.py
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
-bench: venv java ## run the benchmarks and print ratios
+bench: venv peers java ## run the benchmarks and print ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-upserts: venv peers ## the benchmark of primary-key tables; BENCH_ARGS="--scale 0.01", "--publish"
+	@$(BIN)/python -m bench.upserts $(BENCH_ARGS)
 
 # Existing pins are kept; `make pins UPGRADE=--upgrade` moves them. dev comes first: it decides for the others.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
@@ -64,8 +77,9 @@ pins: ## compile requirements/*.in to pins with hashes
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) requirements/runtime.in -c requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) requirements/peers.in -o requirements/peers.txt
 
 clean: ## remove .venv, caches and what Spark left behind
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log artifacts
 	find src tests bench examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

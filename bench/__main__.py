@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m bench [commits] [planning] [throughput] [--quick]``."""
+"""Runs the benchmarks: ``python -m bench [commits] [planning] [throughput] [upserts] [--quick]``."""
 
 from __future__ import annotations
 
@@ -6,37 +6,23 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import signal
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
 
+from bench.machine import machine
 from bench.report import Line, render
 
 TITLES = {
     "commits": "Commits per second, published log included",
     "planning": "Planning a table of many files",
     "throughput": "Write and read against plain polars and pyarrow",
+    "upserts": "Primary-key tables against plain Parquet, deltalake and pypaimon",
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
-
-
-def machine() -> dict[str, str]:
-    """What the figures depend on."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ("lakebed", "pyarrow", "polars", "SQLAlchemy", "psycopg")
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} {platform.release()}",
-        "load at start": ", ".join(f"{load:.2f}" for load in os.getloadavg()),
-        "python": platform.python_version(),
-        "packages": ", ".join(f"{name} {version(name)}" for name in packages),
-    }
 
 
 def main() -> int:

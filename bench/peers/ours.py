@@ -1,0 +1,61 @@
+"""Lakebed: a primary-key table in a warehouse of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lakebed
+from bench.peers.contenders import BUCKETS, KEY
+
+NAME = "rows"
+
+
+class OnRead:
+    """Upserts write files only; the first reader, or settle, finds out which older rows they replace."""
+
+    merge = "on-read"
+
+    def __init__(self, folder: Path) -> None:
+        self._lake = lakebed.connect(folder)
+        self._table: Any = None
+
+    def prepare(self, rows: pa.Table) -> pa.Table:
+        """Arrow, as it is."""
+        return rows
+
+    def load(self, rows: pa.Table) -> None:
+        """A settled table: the upserts that follow are the only ones that are not."""
+        self._lake.create_table(NAME, rows.schema, primary_key=[KEY], buckets=BUCKETS, merge=self.merge)
+        self.open()
+        self._table.upsert(rows)
+        self.settle()
+
+    def open(self) -> None:
+        """Connected, and the schema is known."""
+        self._table = self._lake.table(NAME)
+
+    def upsert(self, rows: pa.Table) -> None:
+        """One commit, flushed to the disk and published."""
+        self._table.upsert(rows)
+
+    def read(self) -> pa.Table:
+        """All rows of the latest version."""
+        rows: pa.Table = self._table.to_arrow()
+        return rows
+
+    def settle(self) -> None:
+        """Deletion vectors for what is unsettled."""
+        self._table.settle()
+
+    def compact(self) -> None:
+        """Dead rows leave the files."""
+        self._table.compact()
+
+
+class OnWrite(OnRead):
+    """Each upsert settles its own files."""
+
+    merge = "on-write"

@@ -1,0 +1,72 @@
+"""The yardstick: the same rows as plain Parquet files, sorted by the key, without any table around them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.peers.contenders import KEY, LEVEL
+
+LIVE = "live.parquet"
+"""The file of the rows that are live after all upserts; the benchmark puts it there."""
+
+
+class Polars:
+    """Sorts and writes with polars; an upsert is a new file that replaces nothing."""
+
+    flush = False
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._written = 0
+
+    def prepare(self, rows: pa.Table) -> pl.DataFrame:
+        """A polars frame."""
+        frame = pl.from_arrow(rows)
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def load(self, rows: pl.DataFrame) -> None:
+        """The rows, sorted, in the file of the live ones."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write(rows, self._folder / LIVE, flush=self.flush)
+
+    def open(self) -> None:
+        """Nothing is needed."""
+
+    def upsert(self, rows: pl.DataFrame) -> None:
+        """The rows, sorted, in a file of their own."""
+        write(rows, self._folder / f"upsert-{self._written}.parquet", flush=self.flush)
+        self._written += 1
+
+    def read(self) -> pl.DataFrame:
+        """The live rows."""
+        return pl.read_parquet(self._folder / LIVE)
+
+
+class PolarsFlushed(Polars):
+    """The same, and the files are on the disk when it returns, as those of Lakebed are."""
+
+    flush = True
+
+
+class Pyarrow(Polars):
+    """Reads the same file with pyarrow."""
+
+    def read(self) -> pa.Table:
+        """The live rows."""
+        return pq.read_table(self._folder / LIVE)
+
+
+def write(rows: pl.DataFrame, path: Path, *, flush: bool = False) -> None:
+    """Sort the rows by the key and write them as one file."""
+    rows.sort(KEY).write_parquet(path, compression="zstd", compression_level=LEVEL)
+    if flush:
+        for place in (path, path.parent):
+            descriptor = os.open(place, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.close(descriptor)
