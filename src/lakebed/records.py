@@ -29,6 +29,21 @@ class Commit:
 
 
 @dataclass(frozen=True)
+class Maintenance:
+    """What a settle or a compaction did."""
+
+    table: str
+    operation: str
+    version: int | None
+    """The version that it made; None if there was nothing to do, or all of it was skipped."""
+    buckets: int
+    """How many buckets (or partitions of a table without a key) were worked on."""
+    skipped: tuple[str, ...] = ()
+    """Those that others changed meanwhile; the next run finds them."""
+    metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
 class Tag:
     """A name for a version."""
 

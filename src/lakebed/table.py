@@ -11,15 +11,17 @@ from typing import Any
 
 from lakebed.core.actions import now_ms
 from lakebed.core.commit import Claim, Committed, Kind, Recompute
-from lakebed.core.errors import ConflictError, InputError
+from lakebed.core.errors import CommitUnknownError, ConflictError, InputError
 from lakebed.core.instant import to_duration_ms, to_millis
+from lakebed.core.predicate import Node, parse
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import land
+from lakebed.engine.maintain import Maintained, compact, settle
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
 from lakebed.metastore import TableState, VersionRecord
-from lakebed.records import Commit, Tag, check_whole, moment, numbers
+from lakebed.records import Commit, Maintenance, Tag, check_whole, moment, numbers
 from lakebed.view import TableView
 from lakebed.writable import Writable
 
@@ -149,6 +151,64 @@ class Table(Writable[Commit]):
         """
         target = self._state(self._resolve(version, timestamp, tag))
         return self._change(lambda draft: restore(draft, target), repeatable=False)
+
+    def settle(self, where: Any = None) -> Maintenance:
+        """Match the keys of all upserts that have not been matched yet, and keep the result: no reader needs to again.
+
+        ``where``, a predicate on partition columns, limits it to some partitions. Writers go on meanwhile; what they
+        change is left for the next time.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT", primary_key=["n"], buckets=2, merge="on-read")
+        >>> _ = t.upsert([{"n": n} for n in range(10)])
+        >>> t.settle().buckets, t.settle().version
+        (2, None)
+        """
+        return self._maintain("settle", lambda draft: settle(draft, self._predicate(draft, where)))
+
+    def compact(self, where: Any = None, *, full: bool = False) -> Maintenance:
+        """Pack small files and drop dead rows; no row changes, and each keeps the version that last changed it.
+
+        By default only where it pays (properties ``compaction-small-files`` and ``compaction-dead-ratio``); ``full``
+        rewrites whatever is not one good file already. ``where``, a predicate on partition columns, limits it to some
+        partitions. Upserts are settled first. Writers go on meanwhile; a bucket that they change is reported as
+        skipped.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> for n in range(6):
+        ...     _ = t.append([{"n": n}])
+        >>> _ = t.compact()
+        >>> t.files().num_rows, t.count()
+        (1, 6)
+        """
+        self.settle(where)
+        return self._maintain("compact", lambda draft: compact(draft, self._predicate(draft, where), full=full))
+
+    def _predicate(self, draft: Draft, where: Any) -> Node | None:
+        return None if where is None else parse(where, draft.metadata.schema)
+
+    def _maintain(self, operation: str, run: Callable[[Draft], Maintained]) -> Maintenance:
+        draft = Draft(self._handle, self._state())
+        try:
+            draft.refuse_if_unwritable()
+            outcome = run(draft)
+        except CommitUnknownError:
+            raise
+        except BaseException:
+            draft.discard()
+            raise
+        done = outcome.committed
+        return Maintenance(
+            table=self.name,
+            operation=operation,
+            version=None if done is None else done.version,
+            buckets=len(outcome.done),
+            skipped=tuple(sorted(str(unit) for unit in outcome.lost)),
+            metrics=numbers(draft.info["operationMetrics"]) if done is not None else {},
+        )
 
     def tag(self, name: str, version: int | None = None, retain: str | int | timedelta | None = None) -> Tag:
         """Name a version (the newest by default), and keep it for ``retain`` (like ``"30 days"``) or for ever.

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from lakebed.core.actions import Metadata
 from lakebed.core.errors import InputError, LakebedError
+from lakebed.core.keyed import KeySpec
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, parse
 from lakebed.core.properties import to_properties
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
-from lakebed.engine.point import ReadPoint
+from lakebed.engine.point import ReadPoint, SettledPoint
 from lakebed.engine.scan import ScanOrder, read_all, scan
 from lakebed.engine.source import Sources
 from lakebed.records import column_names
@@ -61,6 +62,17 @@ class Readable(ABC):
     def partition_by(self) -> tuple[str, ...]:
         """The partition columns, in order."""
         return self._point().metadata.partition_columns
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns of the primary key; empty for a table without one."""
+        key = KeySpec.of(self._point().metadata)
+        return () if key is None else key.key
+
+    @property
+    def key(self) -> KeySpec | None:
+        """The primary key with its buckets, merge engine and sequence; None for a table without one."""
+        return KeySpec.of(self._point().metadata)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -147,8 +159,25 @@ class Readable(ABC):
                 return sum(count for count in counts if count is not None)
         return sum(batch.num_rows for batch in self.to_batches(point.metadata.schema.names[:1], where))
 
+    def read_optimised(self) -> TableView:
+        """The table without what is not settled yet: what other Delta readers see, and the fastest to read.
+
+        With ``merge = on-write`` it is the whole table at any time.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT", primary_key=["n"], merge="on-read")
+        >>> _ = t.upsert([{"n": 1}])
+        >>> t.count(), t.read_optimised().count()
+        (1, 0)
+        >>> _ = t.settle()
+        >>> t.read_optimised().count()
+        1
+        """
+        return TableView(self._name, SettledPoint(self._point()), self._store, self._options)
+
     def files(self, where: Any = None) -> pa.Table:
-        """The data files that may hold qualifying rows: path, partition, size, rows, dead rows, version.
+        """The data files that may hold qualifying rows: path, partition, size, rows, dead rows, version, bucket.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())

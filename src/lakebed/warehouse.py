@@ -16,6 +16,7 @@ from lakebed.core.commit import Claim, Kind, PreparedCommit
 from lakebed.core.errors import AlreadyExistsError, ConflictError, InputError
 from lakebed.core.key_definition import KeyDefinition
 from lakebed.core.location import Location
+from lakebed.core.merging import check_spec
 from lakebed.core.names import TableName, check_name
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, named, to_configuration
 from lakebed.core.schema import Struct
@@ -352,6 +353,7 @@ def _metadata(
         configuration=configuration,
         created_time=now_ms(),
     )
+    check_spec(metadata)
     return metadata
 
 

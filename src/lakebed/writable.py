@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakebed.core.actions import SetTransaction
 from lakebed.core.errors import InputError, SchemaError
@@ -29,6 +30,7 @@ from lakebed.engine.delete import delete
 from lakebed.engine.draft import Draft
 from lakebed.engine.inputs import is_repeatable, to_reader
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
+from lakebed.engine.upsert import delete_keys, upsert
 from lakebed.records import column_names, comment_text
 from lakebed.view import Readable
 
@@ -45,7 +47,7 @@ class Writable(Readable, Generic[Result]):
         """Run ``operation`` on a draft of this table; ``repeatable`` if it may be run again on a newer version."""
 
     def append(self, data: Any, *, txn: Txn | None = None) -> Result:
-        """Add rows.
+        """Add rows. In a table with a primary key this is an upsert: a key has one row.
 
         ``data`` is a pyarrow Table, RecordBatch or reader, a pandas or polars DataFrame, a list of dicts or
         anything with the Arrow C stream interface. Columns are matched by name; missing nullable columns become
@@ -61,6 +63,39 @@ class Writable(Readable, Generic[Result]):
         def run(draft: Draft) -> None:
             _once(draft, txn)
             append(draft, _rows(data, draft))
+
+        return self._change(run, repeatable=is_repeatable(data))
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        row_kind: str | None = None,
+        sort_by: str | Iterable[str] = (),
+        txn: Txn | None = None,
+    ) -> Result:
+        """Put rows by primary key: new keys are added, rows of known keys replaced, or merged by the merge engine.
+
+        Of several rows with one key the one with the highest sequence counts, else the last. ``row_kind`` names a
+        column that says what each row does: ``+I``, ``+U``, ``-U``, ``-D``, or ``insert``, ``update``, ``delete``;
+        it is stored only if the table has such a column. ``sort_by`` names columns that order rows of one key and
+        sequence; they too need not be stored. Upserts of several writers never conflict.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"], buckets=2)
+        >>> _ = t.upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
+        >>> _ = t.upsert([{"id": 2, "name": "bert"}, {"id": 1, "op": "delete"}], row_kind="op")
+        >>> t.to_arrow().to_pylist()
+        [{'id': 2, 'name': 'bert'}]
+        """
+        if row_kind is not None and not isinstance(row_kind, str):
+            raise InputError("row_kind= is the name of a column", found=repr(row_kind))
+        order = column_names(sort_by, "sort_by=")
+
+        def run(draft: Draft) -> None:
+            _once(draft, txn)
+            upsert(draft, _rows(data, draft), row_kind=row_kind, sort_by=order)
 
         return self._change(run, repeatable=is_repeatable(data))
 
@@ -91,7 +126,10 @@ class Writable(Readable, Generic[Result]):
         return self._change(run, repeatable=is_repeatable(data))
 
     def delete(self, where: Any, *, txn: Txn | None = None) -> Result:
-        """Remove the rows for which ``where`` is true.
+        """Remove the rows for which the predicate ``where`` is true, or those with the given keys.
+
+        Keys are rows (a list of dicts, an Arrow table, a DataFrame …) with the primary key's columns, and the
+        sequence columns if the table has them: a delete that is older than the row does not remove it.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())
@@ -99,15 +137,24 @@ class Writable(Readable, Generic[Result]):
         >>> _ = t.append([{"n": 1}, {"n": -1}])
         >>> t.delete("n < 0").metrics["numDeletedRows"]
         1
+        >>> users = lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"])
+        >>> _ = users.upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
+        >>> _ = users.delete([{"id": 1}])
+        >>> users.to_arrow()["name"].to_pylist()
+        ['bob']
         """
         if where is None:
-            raise InputError("delete needs a predicate", fix="delete('true') removes all rows")
+            raise InputError("delete needs a predicate or keys", fix="delete('true') removes all rows")
+        by_keys = not isinstance(where, str | bool | pc.Expression)
 
         def run(draft: Draft) -> None:
             _once(draft, txn)
-            delete(draft, parse(where, draft.metadata.schema))
+            if by_keys:
+                delete_keys(draft, _rows(where, draft))
+            else:
+                delete(draft, parse(where, draft.metadata.schema))
 
-        return self._change(run)
+        return self._change(run, repeatable=not by_keys or is_repeatable(where))
 
     def alter(
         self,

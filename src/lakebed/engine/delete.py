@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakebed.core.properties import DELETION_VECTORS
 from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, dead_rows, positions
+from lakebed.engine.settle import settle_for
 from lakebed.engine.vectors import store_vectors, with_vector
 from lakebed.storage.deletion_vector import from_arrow
 
@@ -24,16 +26,17 @@ from lakebed.storage.deletion_vector import from_arrow
 def delete(draft: Draft, predicate: Node) -> int:
     """Take out of the draft every row for which ``predicate`` is true; returns how many there were."""
     draft.refuse_if_append_only("delete")
-    draft.claims.append(Claim(Kind.DELETE, predicate=predicate))
+    buckets = settle_for(draft, predicate)
+    draft.claims.append(Claim(Kind.DELETE, predicate=predicate, buckets=buckets, settles=bool(buckets)))
     draft.parameters["predicate"] = render(predicate)
     deleted = remove_rows(draft, predicate)
     draft.count("numDeletedRows", deleted)
     return deleted
 
 
-def remove_rows(draft: Draft, predicate: Node) -> int:
-    """The work of ``delete``, without claim and history."""
-    candidates = draft.live(predicate)
+def remove_rows(draft: Draft, predicate: Node, but: Collection[str] = ()) -> int:
+    """The work of ``delete``, without claim and history; the files with the paths ``but`` keep their rows."""
+    candidates = [add for add in draft.live(predicate) if add.path not in but]
     whole = {add.path for add in must_match_files(predicate, candidates, draft.metadata)}
     deleted = 0
     partial: list[_Struck] = []

@@ -158,8 +158,12 @@ class Draft:
         """Base the draft on a newer version, and forget the settlements that do not hold there."""
         self.base, self.metadata, self.protocol = base, base.metadata, base.protocol
         for unit in [unit for unit, settlement in self.settlements.items() if stale(settlement)]:
-            for metric, number in self.settlements.pop(unit).metrics.items():
-                self.count(metric, -number)
+            self.forget(unit)
+
+    def forget(self, unit: Unit) -> None:
+        """Take a settlement back; the files that were written for it are left over."""
+        for metric, number in self.settlements.pop(unit).metrics.items():
+            self.count(metric, -number)
 
     def result(self) -> tuple[dict[FileKey, RemoveFile], dict[str, AddFile]]:
         """The files that leave and those that enter, settlements included."""

@@ -2,54 +2,96 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Sequence
+from itertools import count
 
-from lakebed.core.commit import Committed, Conflict, Landed, PreparedCommit, Recompute
+from lakebed.core.commit import CommitOutcome, Committed, Conflict, Landed, PreparedCommit, Recompute
 from lakebed.core.errors import CommitUnknownError, ConflictError, LakebedError
 from lakebed.core.steps import Step, reach
 from lakebed.engine.draft import Draft
 from lakebed.engine.publication import follow
+from lakebed.engine.settle import settle_pending
+from lakebed.engine.settlement import Settlement
+
+_RACES = 12
+"""How often an upsert settles again before it lands unsettled."""
 
 
 def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
-    """Commit all drafts together, then publish them.
+    """Settle what has to be settled, commit all drafts together, then publish them.
 
-    Returns ``Recompute`` when only positions are out of date; the drafts' files are then already deleted.
+    An upsert that loses a race keeps its files and settles again only the buckets that the winner touched. Returns
+    ``Recompute`` when positions of anything else are out of date; the drafts' files are then already deleted.
     Raises ConflictError, naming both commits, and CommitUnknownError, in which case the files stay.
     """
     changed = [draft for draft in drafts if draft.claims]
     if not changed:
         return ()
-    prepared = [draft.prepare() for draft in changed]
+    for race in count():
+        outcome = commit(changed)
+        if isinstance(outcome, Landed):
+            return landed(changed, outcome)
+        late = next((draft for draft in changed if draft.handle.name == outcome.table_name), None)
+        if isinstance(outcome, Recompute) and late is not None and late.can_move:
+            _catch_up(late, outcome, race)
+            continue
+        discard(changed)
+        if isinstance(outcome, Conflict):
+            raise conflict_error(outcome)
+        return outcome
+    raise AssertionError("the loop above does not end")
+
+
+def _catch_up(draft: Draft, outcome: Recompute, race: int) -> None:
+    """Base an upsert that has lost a race on the winner's version."""
+    base = draft.handle.metastore.state(draft.handle.table_id, outcome.version)
+    # Nobody may wait for ever: an upsert that is not settled cannot lose a race.
+    draft.unsettled = race >= _RACES
+    draft.move(base, lambda settlement: draft.unsettled or is_stale(outcome, settlement))
+    time.sleep(random.uniform(0, min(0.2, 0.002 * 2**race)))
+
+
+def commit(drafts: Sequence[Draft]) -> CommitOutcome:
+    """One attempt to settle and commit; files are deleted if it raises and has certainly not landed."""
+    prepared: list[PreparedCommit] = []
     try:
+        for draft in drafts:
+            settle_pending(draft)
+        prepared = [draft.prepare() for draft in drafts]
         reach(Step.COMMIT_PREPARED)
-        outcome = changed[0].handle.metastore.commit(prepared)
+        return drafts[0].handle.metastore.commit(prepared)
     except CommitUnknownError:
         raise
     except LakebedError:
-        discard(changed)
+        discard(drafts)
         raise
     except BaseException as interruption:
-        _clean_up(changed, prepared, interruption)
+        _clean_up(drafts, prepared, interruption)
         raise
-    if isinstance(outcome, Landed):
-        for draft, done in zip(changed, outcome.commits, strict=True):
-            if done.repeated:
-                draft.discard()
-            else:
-                draft.tidy()
-            draft.published = follow(draft.handle, draft.metadata, done)
-        return outcome.commits
-    discard(changed)
-    if isinstance(outcome, Conflict):
-        raise conflict_error(outcome)
-    return outcome
+
+
+def is_stale(outcome: Recompute, settlement: Settlement) -> bool:
+    """Whether the commits in between have changed what the settlement was made from."""
+    return bool(settlement.unit.buckets & outcome.buckets or outcome.files & settlement.removes.keys())
+
+
+def landed(drafts: Sequence[Draft], outcome: Landed) -> tuple[Committed, ...]:
+    """After the commit: what is left over goes, and the open log follows."""
+    for draft, done in zip(drafts, outcome.commits, strict=True):
+        if done.repeated:
+            draft.discard()
+        else:
+            draft.tidy()
+        draft.published = follow(draft.handle, draft.metadata, done)
+    return outcome.commits
 
 
 def _clean_up(drafts: Sequence[Draft], prepared: Sequence[PreparedCommit], interruption: BaseException) -> None:
     """After Ctrl-C or the like, which may have come before or after COMMIT: the commit's id tells."""
     try:
-        landed = drafts[0].handle.metastore.has_landed(prepared)
+        landed = bool(prepared) and drafts[0].handle.metastore.has_landed(prepared)
     except LakebedError as error:
         interruption.add_note(f"whether the commit has landed is not known, so its files stay: {error}")
         return

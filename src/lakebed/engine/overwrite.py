@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,50 +11,53 @@ import pyarrow.compute as pc
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Claim, Kind, partition_key
 from lakebed.core.errors import DataError, InputError
+from lakebed.core.keyed import KeySpec
 from lakebed.core.partition import decode_values, encode_value
 from lakebed.core.predicate import Node, evaluate, render
+from lakebed.core.schema_arrow import to_arrow
 from lakebed.engine.delete import remove_rows
 from lakebed.engine.draft import Draft
-from lakebed.engine.write import TableWriter, conformed, write_rows
+from lakebed.engine.settle import settle_for, settle_own
+from lakebed.engine.upsert import upsert, write_pending
+from lakebed.engine.write import conformed, write_rows
 
 
-def append(draft: Draft, reader: pa.RecordBatchReader) -> int:
-    """Add rows to the draft; returns how many."""
-    files, rows = write_rows(reader, draft.order)
+def append(draft: Draft, reader: pa.RecordBatchReader) -> None:
+    """Add rows to the draft. In a table with a primary key that is an upsert: a key has one row."""
+    if KeySpec.of(draft.metadata) is not None:
+        upsert(draft, reader)
+        return
+    files, _ = write_rows(reader, draft.order)
     draft.claims.append(Claim(Kind.APPEND))
     draft.parameters.setdefault("mode", "Append")
     draft.add_new(files)
-    return rows
 
 
-def overwrite_all(draft: Draft, reader: pa.RecordBatchReader) -> int:
-    """Replace all rows of the draft; returns how many the new ones are."""
+def overwrite_all(draft: Draft, reader: pa.RecordBatchReader) -> None:
+    """Replace all rows of the draft."""
     draft.refuse_if_append_only("overwrite")
     before = draft.live()
-    files, rows = write_rows(reader, draft.order)
+    new = _NewRows.write(draft, reader)
     for add in before:
         draft.remove(add)
-    draft.claims.append(Claim(Kind.OVERWRITE, reads_all=True))
     draft.parameters["mode"] = "Overwrite"
-    draft.add_new(files)
-    return rows
+    new.enter(Claim(Kind.OVERWRITE, reads_all=True))
 
 
-def overwrite_where(draft: Draft, reader: pa.RecordBatchReader, predicate: Node) -> int:
+def overwrite_where(draft: Draft, reader: pa.RecordBatchReader, predicate: Node) -> None:
     """Replace the rows for which ``predicate`` is true; every new row must satisfy it too."""
     draft.refuse_if_append_only("overwrite")
-    with TableWriter(draft.order) as writer:
-        for batch in _satisfying(conformed(reader, draft.order), predicate, draft.handle.name):
-            writer.write(batch)
-        draft.count("numDeletedRows", remove_rows(draft, predicate))
-        files = writer.close()
-    draft.claims.append(Claim(Kind.OVERWRITE, predicate=predicate))
+    before = settle_for(draft, predicate)
+    satisfying = _satisfying(conformed(reader, draft.order), predicate, draft.handle.name)
+    schema = to_arrow(draft.metadata.schema)
+    # The rows that leave are found before the new ones are in the draft, and after those have been seen to fit.
+    new = _NewRows.write(draft, pa.RecordBatchReader.from_batches(schema, satisfying))
+    draft.count("numDeletedRows", remove_rows(draft, predicate, but=new.paths))
     draft.parameters.update(mode="Overwrite", predicate=render(predicate))
-    draft.add_new(files)
-    return writer.rows
+    new.enter(Claim(Kind.OVERWRITE, predicate=predicate, buckets=before, settles=bool(before)))
 
 
-def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> int:
+def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> None:
     """Replace just the partitions that the new rows are in."""
     draft.refuse_if_append_only("overwrite")
     if not draft.metadata.partition_columns:
@@ -61,16 +65,53 @@ def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> int:
             f"table {draft.handle.name} has no partitions to overwrite dynamically",
             fix="leave out where='dynamic' to replace the whole table",
         )
-    files, rows = write_rows(reader, draft.order)
-    touched = frozenset(partition_key(add.partition_values) for add in files)
+    key = KeySpec.of(draft.metadata)
+    # A newer row in a partition that leaves must not uncover the older one elsewhere.
+    before = settle_for(draft) if key is not None and key.spans_partitions else frozenset()
+    present = draft.live()
+    new = _NewRows.write(draft, reader)
+    touched = frozenset(partition_key(add.partition_values) for add in new.files)
     key_of = _Keys(draft.metadata)
-    for add in draft.live():
+    for add in present:
         if key_of(add) in touched:
             draft.remove(add)
-    draft.claims.append(Claim(Kind.OVERWRITE, partitions=touched))
     draft.parameters.update(mode="Overwrite", partitionOverwriteMode="dynamic")
-    draft.add_new(files)
-    return rows
+    new.enter(Claim(Kind.OVERWRITE, partitions=touched, buckets=before, settles=bool(before)))
+
+
+@dataclass(frozen=True)
+class _NewRows:
+    """The rows that take the place of others: written, and then let into the draft."""
+
+    draft: Draft
+    files: list[AddFile]
+    key: KeySpec | None
+
+    @staticmethod
+    def write(draft: Draft, reader: pa.RecordBatchReader) -> _NewRows:
+        key = KeySpec.of(draft.metadata)
+        if key is None:
+            files, _ = write_rows(reader, draft.order)
+            draft.written.extend(add.file_path for add in files)
+        else:
+            earlier = set(draft.adds)
+            write_pending(draft, key, reader)
+            files = [add for path, add in draft.adds.items() if path not in earlier]
+        return _NewRows(draft, files, key)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The paths of the new files."""
+        return frozenset(add.path for add in self.files)
+
+    def enter(self, claim: Claim) -> None:
+        """The new rows are part of the draft; in a key table they are settled with what has stayed."""
+        if self.key is None:
+            self.draft.add_new(self.files)
+        else:
+            buckets = claim.buckets | settle_own(self.draft, self.key)
+            claim = replace(claim, buckets=buckets, settles=bool(buckets))
+        self.draft.claims.append(claim)
 
 
 class _Keys:

@@ -25,6 +25,8 @@ FILES_SCHEMA = pa.schema(
         ("rows", pa.int64()),
         ("dead_rows", pa.int64()),
         ("added_version", pa.int64()),
+        ("bucket", pa.int64()),
+        ("unsettled", pa.bool_()),
     ]
 )
 
@@ -90,6 +92,8 @@ def describe(files: FileSet) -> pa.Table:
             data["num_records"],
             pc.fill_null(data["dv_cardinality"], 0),
             data["default_row_commit_version"],
+            data["bucket"],
+            data["unsettled"],
         ],
         schema=FILES_SCHEMA,
     )

@@ -10,11 +10,15 @@ import pyarrow as pa
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import partition_key
+from lakebed.core.file_tags import bucket_of, is_unsettled
+from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.snapshot import Snapshot
 from lakebed.engine.draft import Draft, Handle
+from lakebed.engine.keyed_read import KeyedRead, about_keys
 from lakebed.engine.plan import FILES_SCHEMA, plan
 from lakebed.engine.plan import describe as describe_set
+from lakebed.engine.resolve import ResolveOrder
 from lakebed.engine.source import Sources, plain
 from lakebed.metastore import TableState
 
@@ -32,6 +36,10 @@ class ReadPoint(ABC):
     def sources(self, predicate: Node | None) -> Sources:
         """What to read for the rows for which ``predicate`` is true."""
         return plain(self.files(predicate))
+
+    def settled_files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """The files that other Delta readers see, and that may hold rows for which ``predicate`` is true."""
+        return [add for add in self.files(predicate) if not is_unsettled(add)]
 
     def describe(self, predicate: Node | None) -> pa.Table:
         """The same files as a table for people."""
@@ -60,6 +68,13 @@ class StoredPoint(ReadPoint):
         metastore, table_id = self.handle.metastore, self.handle.table_id
         return list(plan(metastore, table_id, self.version, self.metadata, predicate).adds())
 
+    def sources(self, predicate: Node | None) -> Sources:
+        """Files minus dead rows; what is not settled is resolved first."""
+        key = KeySpec.of(self.metadata)
+        if key is None or not self.handle.metastore.has_unsettled(self.handle.table_id, self.version):
+            return plain(self.files(predicate))
+        return _keyed_read(self.handle, self.metadata, key).sources(self.files(about_keys(predicate, key)), predicate)
+
     def describe(self, predicate: Node | None) -> pa.Table:
         """Columnar all the way: no object per file."""
         metastore, table_id = self.handle.metastore, self.handle.table_id
@@ -86,6 +101,14 @@ class DraftPoint(ReadPoint):
         """Committed and pending files."""
         return self.draft.live(predicate)
 
+    def sources(self, predicate: Node | None) -> Sources:
+        """Files minus dead rows; pending upserts are resolved first."""
+        key = KeySpec.of(self.metadata)
+        if key is None:
+            return plain(self.files(predicate))
+        files = self.files(about_keys(predicate, key))
+        return _keyed_read(self.draft.handle, self.metadata, key).sources(files, predicate)
+
 
 @dataclass(frozen=True)
 class LogPoint(ReadPoint):
@@ -109,6 +132,32 @@ class LogPoint(ReadPoint):
         return files if predicate is None else may_match_files(predicate, files, self.metadata)
 
 
+@dataclass(frozen=True)
+class SettledPoint(ReadPoint):
+    """Another state without what is not settled in it."""
+
+    point: ReadPoint
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The version of that state."""
+        return self.point.version
+
+    @property
+    def metadata(self) -> Metadata:  # type: ignore[override]
+        """The metadata of that state."""
+        return self.point.metadata
+
+    def files(self, predicate: Node | None) -> Sequence[AddFile]:
+        """Its settled files."""
+        return self.point.settled_files(predicate)
+
+
+def _keyed_read(handle: Handle, metadata: Metadata, key: KeySpec) -> KeyedRead:
+    order = ResolveOrder(store=handle.store, table_name=handle.name, metadata=metadata, key=key, options=handle.options)
+    return KeyedRead(order, handle.table_id)
+
+
 def describe(files: Sequence[AddFile]) -> pa.Table:
     """Files as a table for people."""
     return pa.table(
@@ -119,6 +168,8 @@ def describe(files: Sequence[AddFile]) -> pa.Table:
             "rows": [add.num_records for add in files],
             "dead_rows": [add.deletion_vector.cardinality if add.deletion_vector else 0 for add in files],
             "added_version": [add.default_row_commit_version for add in files],
+            "bucket": [bucket_of(add) for add in files],
+            "unsettled": [is_unsettled(add) for add in files],
         },
         schema=FILES_SCHEMA,
     )

@@ -20,6 +20,10 @@ class Unit:
     place: str
     numbers: frozenset[int]
 
+    def __str__(self) -> str:
+        numbers = ", ".join(map(str, sorted(self.numbers)))
+        return " ".join(filter(None, (self.place, numbers and f"bucket {numbers}"))) or "the table"
+
     @property
     def buckets(self) -> frozenset[Bucket]:
         """The buckets of the unit."""

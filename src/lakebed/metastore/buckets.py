@@ -44,6 +44,13 @@ _COUNTS: Select[Any] = (
 )
 
 
+_UNSETTLED: Select[Any] = (
+    select(_FILES.id)
+    .where(_FILES.table_num == bindparam("num"), _FILES.unsettled.is_(True), _at_version(_FILES))
+    .limit(1)
+)
+
+
 @dataclass(frozen=True)
 class BucketRows:
     """What one bucket number holds in one partition."""
@@ -83,5 +90,18 @@ class Buckets(Part):
                 )
                 for row in connection.execute(_COUNTS, where)
             ]
+
+        return self._database.read(work)
+
+    def has_unsettled(self, table_id: str, version: int | None = None) -> bool:
+        """Whether any file of a version (the newest by default) is unsettled.
+
+        Raises NotFoundError for the table and the version.
+        """
+
+        def work(connection: Connection) -> bool:
+            head = find_head(connection, table_id)
+            where = {"num": head.num, "version": known_version(connection, head, version)}
+            return connection.execute(_UNSETTLED, where).first() is not None
 
         return self._database.read(work)

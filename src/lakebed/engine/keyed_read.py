@@ -1,0 +1,74 @@
+"""Reading a key table: what is not settled is resolved now, then files minus dead rows are read as ever.
+
+A predicate may only keep files away from the matching of keys as far as it concerns key columns: a newer row that
+does not satisfy the rest of it must still hide the older one that does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lakebed.core.actions import AddFile
+from lakebed.core.file_tags import is_unsettled
+from lakebed.core.keyed import KeySpec
+from lakebed.core.predicate import Node, conjunction, may_match_files
+from lakebed.core.predicate import columns as columns_of
+from lakebed.core.predicate.nodes import And
+from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
+from lakebed.engine.source import MergedRows, Source, Sources, plain
+from lakebed.engine.unit import fold_order, units_of
+
+RESOLVE_THREADS = 4
+
+
+def about_keys(predicate: Node | None, key: KeySpec) -> Node | None:
+    """The part of a predicate that only looks at key columns; None if there is none.
+
+    >>> from lakebed.core.keyed import Merge, MergeEngine
+    >>> from lakebed.core.predicate import parse, render
+    >>> from lakebed.core.schema_ddl import from_ddl
+    >>> key = KeySpec(("id",), (), 1, Merge.ON_READ, MergeEngine.DEDUPLICATE, spans_partitions=False)
+    >>> render(about_keys(parse("id = 7 AND amount > 2", from_ddl("id INT, amount INT")), key))
+    'id = 7'
+    """
+    if predicate is None:
+        return None
+    terms = predicate.terms if isinstance(predicate, And) else (predicate,)
+    kept = [term for term in terms if columns_of(term) <= set(key.key)]
+    return conjunction(*kept) if kept else None
+
+
+@dataclass(frozen=True)
+class KeyedRead:
+    """How the files of a key table are read."""
+
+    order: ResolveOrder
+    table_id: str
+
+    def sources(self, files: Sequence[AddFile], predicate: Node | None) -> Sources:
+        """What to read of ``files``, which must hold all files of a unit that the key part of the predicate leaves."""
+        clean: list[AddFile] = []
+        dirty: list[Sequence[AddFile]] = []
+        for members in units_of(files, self.order.key).values():
+            if any(is_unsettled(add) for add in members):
+                dirty.append(members)
+            else:
+                clean.extend(members)
+        with ThreadPoolExecutor(max_workers=RESOLVE_THREADS, thread_name_prefix="lakebed-resolve") as pool:
+            resolved = list(pool.map(self._resolved, dirty))
+        found = [*plain(clean), *(source for part in resolved for source in part)]
+        return found if predicate is None else self._matching(found, predicate)
+
+    def _resolved(self, members: Sequence[AddFile]) -> list[Source | MergedRows]:
+        old = tuple(add for add in members if not is_unsettled(add))
+        resolution = resolve(self.order, BucketFiles(old, fold_order(members)))
+        sources = [Source(add, resolution.dead.get(add.path)) for add in members]
+        return [source for source in sources if source.live_rows != 0]
+
+    def _matching(self, sources: Sources, predicate: Node) -> Sources:
+        """The sources that may hold a qualifying row, now that every dead row is known."""
+        files = [source.add for source in sources if isinstance(source, Source)]
+        kept = {add.path for add in may_match_files(predicate, files, self.order.metadata)}
+        return [source for source in sources if isinstance(source, MergedRows) or source.add.path in kept]

@@ -1,0 +1,159 @@
+"""Maintenance: settling for good, and compaction. Others go on writing; what they touch meanwhile is left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lakebed.core.actions import AddFile
+from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, partition_key
+from lakebed.core.errors import InputError
+from lakebed.core.file_tags import bucket_of, is_unsettled
+from lakebed.core.keyed import KeySpec
+from lakebed.core.predicate import Node, may_match_files
+from lakebed.core.predicate import columns as columns_of
+from lakebed.engine.compact import choose, rewrite
+from lakebed.engine.draft import Draft
+from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
+from lakebed.engine.rewriter import Rewriter, is_inner
+from lakebed.engine.settle import Matched, settle_units, settlements
+from lakebed.engine.settlement import Settlement
+from lakebed.engine.source import Source, plain
+from lakebed.engine.unit import Unit, units_of, unsettled_units
+
+COMPACT_THREADS = 2
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """What became of a settle or a compaction."""
+
+    committed: Committed | None
+    """None if there was nothing to do, or nothing left of it."""
+    done: tuple[Unit, ...] = ()
+    lost: tuple[Unit, ...] = ()
+    """Units that others changed meanwhile; the next run finds them."""
+
+
+def settle(draft: Draft, where: Node | None) -> Maintained:
+    """Settle all units of the table, or those of some partitions, in one commit."""
+    key = KeySpec.of(draft.metadata)
+    if key is None:
+        return Maintained(None)
+    units = unsettled_units(draft.live(), key)
+    if where is not None:
+        _refuse_rows(draft, where, key)
+        kept = {add.path for files in units.values() for add in may_match_files(where, files, draft.metadata)}
+        units = {unit: files for unit, files in units.items() if any(add.path in kept for add in files)}
+    return land_units(draft, Kind.SETTLE, settle_units(draft, key, units, distribute=True))
+
+
+def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
+    """Rewrite the files of each unit that are worth it, in one commit. What is not settled is left alone."""
+    key = KeySpec.of(draft.metadata)
+    if where is not None:
+        _refuse_rows(draft, where, key)
+    compaction = _Compaction(draft, key, None if key is None else Rewriter.of(draft, key), full)
+    units = _packed_units(draft.live(where), key)
+    with ThreadPoolExecutor(max_workers=COMPACT_THREADS, thread_name_prefix="lakebed-compact") as pool:
+        matched = [one for one in pool.map(lambda unit: compaction.run(unit, units[unit]), units) if one.leaving]
+    return land_units(draft, Kind.COMPACT, settlements(draft, matched, data_change=False))
+
+
+def _packed_units(files: Sequence[AddFile], key: KeySpec | None) -> dict[Unit, list[AddFile]]:
+    """What is packed together: settled units, or the partitions of a table without a key."""
+    if key is not None:
+        units = units_of(files, key)
+        return {unit: members for unit, members in units.items() if not any(is_unsettled(add) for add in members)}
+    found: dict[Unit, list[AddFile]] = defaultdict(list)
+    for add in files:
+        found[Unit(partition_key(add.partition_values), frozenset())].append(add)
+    return found
+
+
+@dataclass(frozen=True)
+class _Compaction:
+    """How the units of one table are compacted."""
+
+    draft: Draft
+    key: KeySpec | None
+    rewriter: Rewriter | None
+    full: bool
+
+    def run(self, unit: Unit, files: Sequence[AddFile]) -> Matched:
+        """Rewrite what is worth it of one unit."""
+        matched = Matched(unit)
+        for group in self._groups(unit, files):
+            if self.rewriter is None:
+                made = [(one.add, one.dead) for one in rewrite(self.draft.order, group)]
+            else:
+                made = self.rewriter.rewrite(unit, group)
+            matched.fresh.extend(made)
+            matched.leaving.extend(source.add for source in group)
+        return matched
+
+    def _groups(self, unit: Unit, files: Sequence[AddFile]) -> list[list[Source]]:
+        """Which files to rewrite together. Those of a bucket that was split go into its halves."""
+        metadata, options = self.draft.metadata, self.draft.handle.options
+        if self.rewriter is None or (len(unit.numbers) <= 1 and not min(unit.numbers, default=0) < 0):
+            return choose(plain(files), metadata, options, full=self.full)
+        splits = self.rewriter.leaf_splits(unit, plain(files))
+        by_number: dict[int | None, list[AddFile]] = defaultdict(list)
+        inner: list[AddFile] = []
+        for add in files:
+            if is_inner(bucket_of(add) or 0, splits):
+                inner.append(add)
+            else:
+                by_number[bucket_of(add)].append(add)
+        groups = [
+            group
+            for members in by_number.values()
+            for group in choose(plain(members), metadata, options, full=self.full)
+        ]
+        return [plain(inner), *groups] if inner else groups
+
+
+def _refuse_rows(draft: Draft, where: Node, key: KeySpec | None) -> None:
+    """Raise InputError for a predicate that does not choose whole partitions."""
+    others = sorted(columns_of(where) - set(draft.metadata.partition_columns))
+    if others:
+        raise InputError(
+            f"table {draft.handle.name}: maintenance works on whole partitions",
+            expected=f"a predicate on {', '.join(draft.metadata.partition_columns) or 'no column at all'}",
+            found=f"one on {', '.join(others)}",
+        )
+    if key is not None and key.spans_partitions:
+        raise InputError(
+            f"table {draft.handle.name}: its buckets span partitions, since the primary key lacks a partition column",
+            fix="leave out the predicate",
+        )
+
+
+def land_units(draft: Draft, kind: Kind, outcome_of: Iterable[Settlement]) -> Maintained:
+    """Commit the outcome of maintenance; units that others have changed meanwhile are left out, not tried again."""
+    for settlement in outcome_of:
+        draft.settlements[settlement.unit] = settlement
+        draft.note(settlement)
+    lost: list[Unit] = []
+    while draft.settlements:
+        outcome = _commit(draft, kind)
+        if isinstance(outcome, Landed):
+            landed([draft], outcome)
+            return Maintained(outcome.commits[0], tuple(draft.settlements), tuple(lost))
+        if isinstance(outcome, Conflict):
+            discard([draft])
+            raise conflict_error(outcome)
+        stale = [unit for unit, one in draft.settlements.items() if is_stale(outcome, one)]
+        lost.extend(stale)
+        for unit in stale:
+            draft.forget(unit)
+    discard([draft])
+    return Maintained(None, (), tuple(lost))
+
+
+def _commit(draft: Draft, kind: Kind) -> CommitOutcome:
+    """One attempt; files are deleted if it raises and has certainly not landed."""
+    draft.claims = [Claim(kind, buckets=frozenset(b for unit in draft.settlements for b in unit.buckets))]
+    return commit([draft])

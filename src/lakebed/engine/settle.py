@@ -1,0 +1,192 @@
+"""Settling: the unsettled files of a unit are matched with its older files, and dead rows get vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap64
+
+from lakebed.core.actions import AddFile, DeletionVector
+from lakebed.core.commit import Bucket
+from lakebed.core.file_tags import is_unsettled, settled, tombstones_of
+from lakebed.core.keyed import POSTPONE, KeySpec, Merge
+from lakebed.core.predicate import Node, may_match_files
+from lakebed.engine.draft import Draft
+from lakebed.engine.keyed_read import about_keys
+from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
+from lakebed.engine.rewriter import Rewriter
+from lakebed.engine.settlement import Settlement
+from lakebed.engine.source import Source
+from lakebed.engine.unit import Unit, fold_order, pending, units_of, unsettled_units
+from lakebed.engine.vectors import store_vectors, with_vector
+
+SETTLE_THREADS = 4
+
+
+@dataclass
+class Matched:
+    """One unit after its keys have been matched."""
+
+    unit: Unit
+    leaving: list[AddFile] = field(default_factory=list)
+    """Files without a row that matters any more."""
+    staying: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
+    """Files of the table that change, and pending ones, each with all its dead rows."""
+    fresh: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
+    """New files with merged or rewritten rows."""
+
+
+def settle_pending(draft: Draft) -> None:
+    """Settle the draft's own upserts, where the table wants that of every commit and it has not been done yet."""
+    key = KeySpec.of(draft.metadata)
+    if key is None or key.merge is Merge.ON_READ or draft.unsettled:
+        return
+    waiting = pending(draft.adds)
+    if not waiting:
+        return
+    units = _with_neighbours(draft, key, waiting)
+    missing = {unit: files for unit, files in units.items() if unit not in draft.settlements}
+    for settlement in settle_units(draft, key, missing):
+        draft.settlements[settlement.unit] = settlement
+        draft.note(settlement)
+
+
+def settle_into(draft: Draft, key: KeySpec, units: Mapping[Unit, Sequence[AddFile]]) -> frozenset[Bucket]:
+    """Settle these units as part of the draft, so that its next operation finds every row that counts in a file."""
+    draft.settle(settle_units(draft, key, units))
+    return frozenset(bucket for unit in units for bucket in unit.buckets)
+
+
+def settle_for(draft: Draft, predicate: Node | None = None) -> frozenset[Bucket]:
+    """Settle all units of a key table that may hold rows for which ``predicate`` is true; returns their buckets."""
+    key = KeySpec.of(draft.metadata)
+    if key is None:
+        return frozenset()
+    dirty = unsettled_units(draft.live(), key)
+    narrow = about_keys(predicate, key)
+    if narrow is not None:
+        kept = {add.path for members in dirty.values() for add in may_match_files(narrow, members, draft.metadata)}
+        dirty = {unit: members for unit, members in dirty.items() if any(add.path in kept for add in members)}
+    return settle_into(draft, key, dirty)
+
+
+def settle_own(draft: Draft, key: KeySpec) -> frozenset[Bucket]:
+    """Settle the units of the draft's own upserts as part of the draft, whatever the table's property says."""
+    waiting = pending(draft.adds)
+    return settle_into(draft, key, _with_neighbours(draft, key, waiting)) if waiting else frozenset()
+
+
+def _with_neighbours(draft: Draft, key: KeySpec, files: Sequence[AddFile]) -> dict[Unit, list[AddFile]]:
+    """The units of ``files``, with everything else that is in them."""
+    touched = {key.bucket(add) for add in files}
+    units = units_of(draft.live_in({place for place, _ in touched}), key)
+    return {unit: members for unit, members in units.items() if unit.buckets & touched}
+
+
+def settle_units(
+    draft: Draft,
+    key: KeySpec,
+    units: Mapping[Unit, Sequence[AddFile]],
+    *,
+    distribute: bool = False,
+) -> list[Settlement]:
+    """Match the keys of each unit and write what follows from it: vectors in one file, other rows in files.
+
+    ``distribute``: rows that were written without a bucket get one now.
+    """
+    if not units:
+        return []
+    work = _Work.of(draft, key, distribute=distribute)
+    with ThreadPoolExecutor(max_workers=SETTLE_THREADS, thread_name_prefix="lakebed-settle") as pool:
+        matched = list(pool.map(lambda unit: work.match(unit, units[unit]), units))
+    return settlements(draft, matched)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """How the units of one table are settled."""
+
+    order: ResolveOrder
+    rewriter: Rewriter
+    distribute: bool
+
+    @staticmethod
+    def of(draft: Draft, key: KeySpec, *, distribute: bool) -> _Work:
+        handle = draft.handle
+        order = ResolveOrder(
+            store=handle.store, table_name=handle.name, metadata=draft.metadata, key=key, options=handle.options
+        )
+        return _Work(order, Rewriter.of(draft, key), distribute and key.buckets == POSTPONE)
+
+    def match(self, unit: Unit, members: Sequence[AddFile]) -> Matched:
+        """Settle one unit."""
+        old = tuple(add for add in members if not is_unsettled(add))
+        files = BucketFiles(old, fold_order(members))
+        matched = self._combined(unit, files) if self.order.key.combines else self._resolved(unit, files)
+        if self.order.key.merge is Merge.COPY_ON_WRITE:
+            self._rewrite(matched, [(add, dead) for add, dead in matched.staying if dead or is_unsettled(add)])
+        elif self.distribute:
+            self._rewrite(matched, [(add, dead) for add, dead in matched.staying if is_unsettled(add)])
+        return matched
+
+    def _resolved(self, unit: Unit, files: BucketFiles) -> Matched:
+        dead = resolve(self.order, files).dead
+        matched = Matched(unit)
+        for add in (*(add for add in files.settled if add.path in dead), *files.unsettled):
+            rows = dead.get(add.path) or BitMap64()
+            empty = len(rows) == add.num_records and not (self.order.key.keeps_tombstones and tombstones_of(add))
+            if empty:
+                matched.leaving.append(add)
+            else:
+                matched.staying.append((add, rows))
+        return matched
+
+    def _combined(self, unit: Unit, files: BucketFiles) -> Matched:
+        raise NotImplementedError
+
+    def _rewrite(self, matched: Matched, files: Sequence[tuple[AddFile, BitMap64]]) -> None:
+        """Put the live rows of these files into new ones."""
+        if not files:
+            return
+        matched.fresh.extend(self.rewriter.rewrite(matched.unit, [Source(add, dead) for add, dead in files]))
+        paths = {add.path for add, _ in files}
+        matched.leaving.extend(add for add, _ in files)
+        matched.staying = [(add, dead) for add, dead in matched.staying if add.path not in paths]
+
+
+def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool = True) -> list[Settlement]:
+    """Give every file its vector; all vectors that are not inline are in one file."""
+    dead = [rows for one in matched for _, rows in (*one.staying, *one.fresh) if rows]
+    written = store_vectors(draft.handle.store, dead)
+    vectors = iter(written.vectors)
+    made = () if written.path is None else (written.path,)
+    found = []
+    for one in matched:
+        changed = [*one.leaving, *(add for add, _ in one.staying)]
+        committed = [add for add in changed if add.path not in draft.adds]
+        adds = {
+            add.path: _finished(add, next(vectors) if rows else None, data_change)
+            for add, rows in (*one.staying, *one.fresh)
+        }
+        found.append(
+            Settlement(
+                unit=one.unit,
+                removes={add.key: add.remove(data_change=data_change) for add in committed},
+                adds=adds,
+                dropped=frozenset(add.path for add in one.leaving if add.path in draft.adds),
+                written=(*made, *(add.file_path for add, _ in one.fresh)),
+                metrics=_metrics(one),
+            )
+        )
+    return found
+
+
+def _finished(add: AddFile, vector: DeletionVector | None, data_change: bool) -> AddFile:
+    return with_vector(settled(add), vector, add.num_records or 0, data_change=data_change)
+
+
+def _metrics(one: Matched) -> dict[str, int]:
+    settled_files = sum(is_unsettled(add) for add in (*one.leaving, *(add for add, _ in one.staying)))
+    return {"numSettledFiles": settled_files, "numMergedFiles": len(one.fresh)}

@@ -1,0 +1,106 @@
+"""Upserting: rows of a primary-key table are put or deleted by their key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lakebed.core.bucketing import split_action
+from lakebed.core.commit import Claim, Kind
+from lakebed.core.errors import DataError, InputError
+from lakebed.core.file_tags import KIND_COLUMN
+from lakebed.core.keyed import DYNAMIC, KeySpec
+from lakebed.core.properties import value_of
+from lakebed.engine.draft import Draft
+from lakebed.engine.keyed_write import UpsertOrder, write_upserts
+from lakebed.engine.splits import known_splits, rows_in
+
+_DELETE = 3
+
+
+def key_of(draft: Draft, operation: str) -> KeySpec:
+    """The table's key. Raises InputError for a table without one."""
+    key = KeySpec.of(draft.metadata)
+    if key is None:
+        raise InputError(
+            f"table {draft.handle.name} has no primary key, which {operation} needs",
+            fix="create the table with primary_key=[…], or use append()",
+        )
+    return key
+
+
+def upsert(
+    draft: Draft, reader: pa.RecordBatchReader, *, row_kind: str | None = None, sort_by: tuple[str, ...] = ()
+) -> None:
+    """Put the rows into the draft: each replaces, or is merged with, the row of the same key.
+
+    ``row_kind`` names the column that says which rows delete; by default the table's property does.
+    """
+    key = key_of(draft, "upsert")
+    write_pending(draft, key, reader, row_kind=row_kind, sort_by=sort_by)
+    draft.claims.append(Claim(Kind.UPSERT))
+
+
+def delete_keys(draft: Draft, reader: pa.RecordBatchReader) -> None:
+    """Delete the rows that have these keys. Raises DataError if a key or sequence column is missing."""
+    key = key_of(draft, "delete by keys")
+    draft.refuse_if_append_only("delete")
+    wanted = (*key.key, *key.sequence)
+    given = {name.casefold() for name in reader.schema.names}
+    missing = [name for name in wanted if name.casefold() not in given]
+    if missing:
+        raise DataError(
+            f"table {draft.handle.name}: delete needs the key and sequence columns",
+            tuple(f"column {name!r} is missing" for name in missing),
+            fix="pass them, or delete with a predicate",
+        )
+    write_pending(draft, key, _as_deletes(reader), row_kind=KIND_COLUMN)
+    draft.claims.append(Claim(Kind.UPSERT))
+
+
+def _as_deletes(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    schema = reader.schema.append(pa.field(KIND_COLUMN, pa.int8()))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            kinds = pa.repeat(pa.scalar(_DELETE, pa.int8()), batch.num_rows)
+            yield pa.record_batch([*batch.columns, kinds], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def write_pending(
+    draft: Draft,
+    key: KeySpec,
+    reader: pa.RecordBatchReader,
+    *,
+    row_kind: str | None = None,
+    sort_by: tuple[str, ...] = (),
+) -> None:
+    """Write the rows as upsert files, which wait in the draft to be settled."""
+    configuration = draft.metadata.configuration
+    order = UpsertOrder(
+        store=draft.handle.store,
+        table_name=draft.handle.name,
+        metadata=draft.metadata,
+        options=draft.handle.options,
+        key=key,
+        splits=known_splits(draft) if key.buckets == DYNAMIC else {},
+        rows_in=rows_in(draft, key) if key.buckets == DYNAMIC else {},
+        row_kind=row_kind or value_of("row-kind", configuration) or None,
+        row_kinds=_row_kinds(value_of("row-kind-values", configuration)),
+        sort_by=sort_by,
+    )
+    written = write_upserts(reader, order)
+    draft.add_new(written.files)
+    for place, number in written.splits:
+        action = split_action(place, number)
+        draft.domains[action.domain] = action
+    if written.deletes:
+        draft.count("numDeletedKeys", written.deletes)
+
+
+def _row_kinds(text: str) -> dict[str, str]:
+    pairs = (pair.split("=") for pair in text.split(",") if pair)
+    return {text: kind for text, kind in pairs}  # noqa: C416 - pairs are lists
