@@ -44,12 +44,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """A part of a file that can be read or skipped alone; ``start`` is its first row's position."""
+    """A part of a file that can be read or skipped alone; ``start`` is its first row's position.
+
+    ``num_bytes`` is the size of the columns that were asked for, encoded but not compressed.
+    """
 
     index: int
     start: int
     num_rows: int
     bounds: Bounds
+    num_bytes: int = 0
 
 
 def leaves(schema: pa.Schema) -> list[Leaf]:
@@ -112,14 +116,17 @@ def file_bounds(metadata: pq.FileMetaData, of: Sequence[Leaf], without: Collecti
     return merged
 
 
-def row_groups(metadata: pq.FileMetaData, schema: pa.Schema) -> Iterator[RowGroup]:
-    """The row groups of a file with their bounds.
+def row_groups(
+    metadata: pq.FileMetaData, schema: pa.Schema, columns: Collection[str] | None = None
+) -> Iterator[RowGroup]:
+    """The row groups of a file with their bounds: of all columns, or only of those with these physical names.
 
     A footer does not tell whether there is a NaN, and NaN counts as the largest value: floating-point
     columns have a lower bound only.
     """
     start = 0
-    every = [leaf for leaf in leaves(schema) if leaf.has_bounds]
+    wanted = [leaf for leaf in leaves(schema) if columns is None or leaf.path[0] in columns]
+    every = [leaf for leaf in wanted if leaf.has_bounds or _is_binary(leaf.type)]
     for index in range(metadata.num_row_groups):
         group, bounds = metadata.row_group(index), Bounds()
         for leaf in every:
@@ -130,7 +137,8 @@ def row_groups(metadata: pq.FileMetaData, schema: pa.Schema) -> Iterator[RowGrou
                 bounds.mins[leaf.path] = part.low
                 if not pat.is_floating(leaf.type):
                     bounds.maxs[leaf.path] = part.high
-        yield RowGroup(index, start, group.num_rows, bounds)
+        sizes = (group.column(i).total_uncompressed_size for f in wanted for i in range(f.index, f.index + f.columns))
+        yield RowGroup(index, start, group.num_rows, bounds, sum(sizes))
         start += group.num_rows
 
 
@@ -149,7 +157,7 @@ class _LeafBounds:
             return cls(None, None, None, group.num_rows == 0)
         nulls = statistics.null_count if statistics.has_null_count else None
         low = high = None
-        if statistics.has_min_max and leaf.has_bounds:
+        if statistics.has_min_max and (leaf.has_bounds or _is_binary(leaf.type)):
             low, high = _values(statistics)
         return cls(low, high, nulls, nulls == group.num_rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
 
@@ -20,13 +20,20 @@ class ParquetFileReader:
     Raises ``FileMissingError`` or ``CorruptFileError`` with the file's name, here and when reading.
     """
 
-    def __init__(self, store: Store, path: str) -> None:
+    def __init__(self, store: Store, path: str, *, buffer_size: int = 0) -> None:
+        """``buffer_size``: bytes of a column to fetch at a time; 0 fetches the columns of a row group at once,
+        which is faster, above all on object stores, but holds them all in memory."""
         self._name = store.uri(path)
         self._source = store.open_input(path)
         try:
             with translated("read", self._name, parsing=True):
                 # Spark's old INT96 timestamps would be nanoseconds, which end in the year 2262.
-                self._file = pq.ParquetFile(self._source, pre_buffer=True, coerce_int96_timestamp_unit="us")
+                self._file = pq.ParquetFile(
+                    self._source,
+                    buffer_size=buffer_size,
+                    pre_buffer=buffer_size == 0,
+                    coerce_int96_timestamp_unit="us",
+                )
         except BaseException:
             self._source.close()
             raise
@@ -54,10 +61,13 @@ class ParquetFileReader:
         """The rows of the file, dead ones included."""
         return int(self._file.metadata.num_rows)
 
-    def row_groups(self) -> list[RowGroup]:
-        """The row groups with their position and bounds, to decide which to read."""
+    def row_groups(self, columns: Collection[str] | None = None) -> list[RowGroup]:
+        """The row groups with their position and bounds, to decide which to read.
+
+        ``columns`` are the physical names of those whose bounds and sizes matter; by default all.
+        """
         with translated("read", self._name, parsing=True):
-            return list(row_groups(self._file.metadata, self.schema))
+            return list(row_groups(self._file.metadata, self.schema, columns))
 
     def batches(
         self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
@@ -101,9 +111,11 @@ def read_batches(
     columns: Sequence[str] | None,
     batch_size: int,
     row_groups: Sequence[int] | None = None,
+    *,
+    buffer_size: int = 0,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a file as batches; see ``ParquetFileReader.batches``."""
-    with closing(ParquetFileReader(store, path)) as file:
+    """The rows of a file as batches; see ``ParquetFileReader`` and its ``batches``."""
+    with closing(ParquetFileReader(store, path, buffer_size=buffer_size)) as file:
         yield from file.batches(columns, batch_size, row_groups)
 
 

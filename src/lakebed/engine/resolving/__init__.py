@@ -1,0 +1,1 @@
+"""What matching keys is made of: key columns of files, bounds, ranges, and the kernels."""
