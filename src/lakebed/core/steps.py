@@ -25,6 +25,7 @@ class Step(StrEnum):
     PUBLISH_MARKED = "publish.marked"
     CHECKPOINT_WRITTEN = "checkpoint.written"
     CHECKPOINT_POINTED = "checkpoint.pointed"
+    COMPACT_WRITTEN = "compact.written"
 
 
 Observer = Callable[[Step], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -19,7 +19,7 @@ class _Failure:
 _END = object()
 
 
-def prefetch(items: Iterable[Item], ahead: int) -> Iterator[Item]:
+def prefetch(items: Iterable[Item], ahead: int) -> Generator[Item, None, None]:
     """The items in their order, up to ``ahead`` of them made in advance by one thread.
 
     Closing the iterator stops the thread; an error of ``items`` is raised where it would have been.

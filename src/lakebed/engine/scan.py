@@ -112,7 +112,7 @@ def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
     start = 0
     with named(order):
         for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
-            yield start, _logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
+            yield start, logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
             start += batch.num_rows
 
 
@@ -144,7 +144,7 @@ def read_source(order: ScanOrder, source: Source | MergedRows) -> pa.Table:
     dead = known_dead(order, source)
     with named(order):
         raw = read_table(at.store, at.path, stored)
-    return _keep(order, _logical(order, source.add, raw, raw.num_rows), dead, 0)
+    return _keep(order, logical(order, source.add, raw, raw.num_rows), dead, 0)
 
 
 def by_field_id(metadata: Metadata) -> bool:
@@ -159,7 +159,7 @@ def _physical(order: ScanOrder) -> list[str] | None:
     return [f.physical_name for f in order.stored]
 
 
-def _logical(order: ScanOrder, add: AddFile, raw: pa.Table, rows: int) -> pa.Table:
+def logical(order: ScanOrder, add: AddFile, raw: pa.Table, rows: int) -> pa.Table:
     """A file's physical rows with today's names and types, partition columns filled in."""
     if by_field_id(order.metadata):
         raw = to_physical_names(raw, order.metadata.schema)

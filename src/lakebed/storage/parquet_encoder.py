@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -123,14 +123,22 @@ def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, tar
 
 
 def _encode_arrow(rows: pa.Table, options: Options, target: str | io.BytesIO) -> None:
-    pq.write_table(
-        rows,
+    with open_writer(target, rows.schema, options) as writer:
+        writer.write_table(rows, row_group_size=options.max_row_group_rows)
+
+
+def open_writer(
+    target: Any, schema: pa.Schema, options: Options, footer: list[pq.FileMetaData] | None = None
+) -> pq.ParquetWriter:
+    """Arrow's writer of a file with this ``file_schema``; when it is closed, the footer is added to ``footer``."""
+    return pq.ParquetWriter(
         target,
+        schema,
         compression=options.compression,
         compression_level=_LEVELS.get(options.compression),
-        row_group_size=options.max_row_group_rows,
         store_schema=False,
         store_decimal_as_integer=True,
+        metadata_collector=footer,
     )
 
 

@@ -200,7 +200,7 @@ class _Reinterpreted:
 
 
 def _statistics(rows: pa.Table | pl.DataFrame, leaves: Sequence[Leaf], metadata: pq.FileMetaData) -> str:
-    unordered = {leaf.path for leaf in leaves if _has_nan(rows, leaf)}
+    unordered = {leaf.path for leaf in leaves if has_nan(rows, leaf)}
     bounds = file_bounds(metadata, leaves, without=unordered)
     for leaf in leaves:
         if pat.is_nested(leaf.type) and len(leaf.path) == 1:
@@ -214,7 +214,8 @@ def _null_count(rows: pa.Table | pl.DataFrame, name: str) -> int:
     return rows[name].null_count()
 
 
-def _has_nan(rows: pa.Table | pl.DataFrame, leaf: Leaf) -> bool:
+def has_nan(rows: pa.Table | pl.DataFrame, leaf: Leaf) -> bool:
+    """Whether the leaf holds a NaN, so that its smallest and largest value say nothing."""
     if not pat.is_floating(leaf.type):
         return False
     if not isinstance(rows, pa.Table):
