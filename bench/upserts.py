@@ -47,6 +47,8 @@ ROWS = 10_000_000
 SIZES = (200_000, 2_000_000)
 UPSERTS = 10
 STATE = "bench.peers.state"
+PEER_RETRY_SECONDS = 60.0
+"""A peer whose reads took this long is not asked to read again."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Options:
     peer_upserts: int = 2
     """How many upserts of the larger size other table formats do; a slow one would take hours otherwise."""
     peer_seconds: float = 900.0
-    """A peer that has spent this long on a phase gets no further turn in it."""
+    """A peer that has spent this long on upserts of a size gets no further turn with them."""
     contenders: tuple[str, ...] = tuple(BY_NAME)
 
     @property
@@ -151,7 +153,7 @@ class Contest:
         for number in range(self.options.tries):
             for contender in self._present(contenders):
                 taken = self.found.taken(size, phase, contender)
-                if contender.peer and taken.total > self.options.peer_seconds:
+                if contender.peer and taken.total > PEER_RETRY_SECONDS:
                     continue
                 dump = self.root / "dump.arrow" if number == 0 else None
                 with self._process(contender, "read") as process:

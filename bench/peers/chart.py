@@ -25,7 +25,7 @@ def main(source: Path, target: Path) -> None:
         for column, (phase, title) in enumerate(PANELS):
             _panel(axes[row][column], bars(found, size, phase), title.format(size=size))
     figure.suptitle(
-        f"Primary-key table of {found['rows']:,} rows, 10 columns, 4 buckets: shorter is better (logarithmic)",
+        f"Primary-key table of {found['rows']:,} rows, 10 columns, 4 buckets: further left is better (logarithmic)",
         x=0.01,
         ha="left",
         color=INK,
@@ -46,9 +46,22 @@ def bars(found: dict[str, Any], size: int, phase: str) -> list[tuple[str, float,
         name = label(one["phase"], one["contender"])
         if name is None:
             continue
+        done = upserts(found, size, one["contender"])
+        if done and done < found["upserts"]:
+            name += f" ({done} of {found['upserts']} upserts)"
         seconds = sum(one["seconds"]) / len(one["seconds"]) if phase == "upsert" else min(one["seconds"])
         made.append((name, seconds, one["peak"]))
     return sorted(made, key=lambda bar: bar[1])
+
+
+def upserts(found: dict[str, Any], size: int, contender: str) -> int:
+    """How many upserts a contender did; 0 for one that only reads."""
+    counts = [
+        len(one["seconds"])
+        for one in found["phases"]
+        if (one["size"], one["phase"], one["contender"]) == (size, "upsert", contender.removesuffix(" query"))
+    ]
+    return sum(counts)
 
 
 def label(phase: str, contender: str) -> str | None:
@@ -67,7 +80,6 @@ def _panel(axis: Any, made: list[tuple[str, float, float]], title: str) -> None:
     least = min((seconds for _, seconds, _ in made), default=1.0) / 2
     for place, (name, seconds, peak) in enumerate(made):
         colour = OURS if name.startswith("lakebed") else PLAIN if name.startswith("plain") else PEER
-        axis.plot([least, seconds], [place, place], color=colour, linewidth=1.2, alpha=0.45)
         axis.plot([seconds], [place], "o", color=colour, markersize=8)
         text = f"  {seconds:.3g} s, {peak:.1f} GiB"
         axis.text(seconds, place, text, va="center", ha="left", color=INK, fontsize=9)
@@ -76,7 +88,9 @@ def _panel(axis: Any, made: list[tuple[str, float, float]], title: str) -> None:
     axis.set_xlim(least, most * (most / least) ** 0.35)
     axis.set_yticks(range(len(made)), [name for name, _, _ in made], color=INK)
     axis.invert_yaxis()
-    axis.grid(axis="x", color=FAINT)
+    axis.grid(color=FAINT)
+    axis.xaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+    axis.minorticks_off()
     axis.set_axisbelow(True)
     for side in ("top", "right", "left"):
         axis.spines[side].set_visible(False)

@@ -58,20 +58,27 @@ class Process:
     def ask(self, **request: Any) -> dict[str, Any]:
         """The answer to one request. Raises RuntimeError if the worker failed."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         os.sync()  # what others have written and not flushed must not be on this one's bill
-        try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it died while it started; its missing answer says so
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = self._answer()
+        return answer
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the process of {self.contender.name} has failed; its error is above")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return json.loads(line)
 
     def __enter__(self) -> Process:
+        """Wait until it is ready, so that no process warms up while another one is measured."""
+        try:
+            self._answer()
+        except BaseException:
+            self._process.kill()
+            self._process.communicate()
+            raise
         return self
 
     def __exit__(

@@ -1,7 +1,7 @@
 """A process that does one phase of one contender, request by request, and tells what each took.
 
-An order on the command line names the contender and its folder. Each line on the standard input is a request,
-each line on the standard output its answer; both are JSON.
+An order on the command line names the contender and its folder. Once warm, it says that it is ready; from then on each
+line on the standard input is a request and each line on the standard output its answer, all as JSON.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def main(order: dict[str, Any]) -> None:
     table = contender.table(folder)
     if order["verb"] != "load":
         table.open()
+    print(json.dumps("ready"), file=answers, flush=True)
     for line in sys.stdin:
         print(json.dumps(answer(table, order["verb"], json.loads(line))), file=answers, flush=True)
 
