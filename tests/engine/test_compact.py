@@ -20,15 +20,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from lakebed.core.actions import Metadata
+from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.errors import InputError, StorageError
 from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN, ROW_VERSION_COLUMN, bucket_of, file_tags, tombstones_of
+from lakebed.core.location import Location
 from lakebed.core.options import Options
 from lakebed.core.schema import INTEGER, LONG, MAPPING_NAME, STRING, Field, Struct
+from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.steps import Step, observe
 from lakebed.engine import key_runs
 from lakebed.engine.compact import choose, rewrite
 from lakebed.engine.source import Source
+from lakebed.engine.write import WriteOrder
+from lakebed.storage.parquet_reader import read_table
+from lakebed.storage.parquet_writer import ParquetFileWriter
+from lakebed.storage.store import Store, open_store
 
 TRACKED = [ROW_ID_COLUMN, ROW_VERSION_COLUMN]
 KEYED = metadata("id BIGINT NOT NULL, n BIGINT", key=["id"])
@@ -379,6 +385,47 @@ def test_a_source_that_breaks_in_the_middle(lake: Lake, limit: int) -> None:
     with pytest.raises(StorageError, match="missing"):
         rewrite(lake.order(KEYED, writer_memory_limit=limit), sources)
     assert lake.files() == before
+
+
+def test_files_of_another_writer_that_do_not_count_their_rows(lake: Lake) -> None:
+    source = lake.add(PLAIN, rows_of(*range(1000)), dead=[7])
+    silent = Source(replace(source.add, stats=None))
+    assert choose([silent], PLAIN, Options(), full=False) == [[silent]]
+    (made,) = committed(rewrite(lake.order(PLAIN), [silent]), lake)
+    assert made.add.num_records == 999
+    assert pq.ParquetFile(lake.root / made.add.path).num_row_groups == 1
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize("limit", [1, 1 << 27])
+def test_on_an_object_store(s3: Any, limit: int) -> None:
+    options = Options.parse(s3.options())
+    store = open_store(Location.parse(f"s3://{s3.new_bucket()}/t"), options)
+    rows = pa.table({"id": range(2000), "n": range(2000)}, schema=to_arrow(KEYED.schema))
+    sources = []
+    for half in (0, 1):
+        writer = ParquetFileWriter(store, f"{half}.parquet", KEYED.schema, options)
+        writer.write(rows.filter(pc.equal(pc.bit_wise_and(rows.column("id"), 1), half)))
+        made = writer.close()
+        sources.append(Source(AddFile(made.path, {}, made.size, 0, True, made.stats_json, file_tags(0), None, half, 1)))
+    order = WriteOrder(store, "t", KEYED, options.updated({"writer_memory_limit": limit}))
+    (one,) = rewrite(order, sources)
+    assert file_column(store, one.add.file_path) == list(range(2000))
+    before = sorted(info.path for info in store.list())
+
+    def fail(rows: pa.Table) -> pa.Array:
+        if rows.column("id")[-1].as_py() == 1999:
+            raise StorageError("no more")
+        return pa.repeat(0, rows.num_rows)
+
+    with pytest.raises(StorageError, match="no more"):
+        rewrite(order, sources, bucket_of=fail)
+    assert sorted(info.path for info in store.list()) == before
+
+
+def file_column(store: Store, path: str) -> list[int]:
+    found: list[int] = read_table(store, path, ["id"]).column("id").to_pylist()
+    return found
 
 
 # What is chosen

@@ -11,7 +11,7 @@ from pyroaring import BitMap64
 
 from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN, ROW_VERSION_COLUMN
 from lakebed.core.predicate import parse
-from lakebed.core.schema import INTEGER, LONG, MAPPING_NAME, STRING, Field, Struct
+from lakebed.core.schema import INTEGER, LONG, MAPPING_ID, MAPPING_NAME, STRING, Field, Struct
 from lakebed.engine.source import Source
 from lakebed.engine.tracked_scan import read_tracked, tracked
 
@@ -126,3 +126,12 @@ def test_a_predicate_and_some_columns(lake: Lake) -> None:
 def test_no_sources(lake: Lake) -> None:
     table = read_tracked(lake.scan(metadata("id BIGINT")), [], tombstones=True)
     assert (table.num_rows, table.schema.names) == (0, ["id", ROW_ID_COLUMN, ROW_VERSION_COLUMN, KIND_COLUMN])
+
+
+def test_columns_that_are_matched_by_field_id(lake: Lake) -> None:
+    fields = (Field("id", LONG, metadata={MAPPING_ID: 1, MAPPING_NAME: "other"}),)
+    was = metadata(Struct((Field("any", LONG, metadata={MAPPING_ID: 1, MAPPING_NAME: "any"}),)))
+    of = metadata(Struct(fields), **{"delta.columnMapping.mode": "id"})
+    row = {"any": 1, ROW_ID_COLUMN: 9, ROW_VERSION_COLUMN: None}
+    source = lake.add(was, [row, row], base=4, hidden=[ROW_ID_COLUMN, ROW_VERSION_COLUMN], dead=[0])
+    assert ids(lake.tracked(of, [source])) == [(1, 9, 1)]

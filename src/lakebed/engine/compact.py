@@ -10,6 +10,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +50,8 @@ _LARGEST = 1 << 30
 _UNPACKED = 4
 _BUFFER = 128 * 1024
 _FEWEST_ROWS = 256
+# The bytes of a row of which nothing is known.
+_GUESS = 64.0
 
 
 def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, full: bool) -> list[list[Source]]:
@@ -81,11 +85,11 @@ def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, f
 
 def _waste(source: Source, spec: KeySpec | None) -> float:
     """The share of a file's rows that a rewrite would drop."""
-    rows, live = source.add.num_records, source.live_rows
-    if not rows or live is None:
-        return 0.0
+    vector = source.add.deletion_vector
+    dead = len(source.dead) if source.dead is not None else vector.cardinality if vector else 0
     kept = tombstones_of(source.add) if spec is not None and spec.keeps_tombstones else 0
-    return max(0, rows - live - kept) / rows
+    # Other writers may not say how many rows there are; then any that is dead is one too many.
+    return max(0, dead - kept) / max(source.add.num_records or dead, 1)
 
 
 def _by_partition(sources: Sequence[Source]) -> dict[str, list[Source]]:
@@ -123,7 +127,8 @@ class _Rewrite:
         self._bucket_of = bucket_of
         self._unsorted = unsorted
         self._spec = KeySpec.of(order.metadata)
-        self._tombstones = self._spec is not None and self._spec.keeps_tombstones
+        keeps = self._spec is not None and self._spec.keeps_tombstones
+        self._tombstones = keeps and any(tombstones_of(source.add) for source in sources)
         self._scan = ScanOrder(
             order.store, order.table_name, order.metadata, order.options, tuple(order.metadata.schema.names)
         )
@@ -165,38 +170,49 @@ class _Rewrite:
 
     def _rows(self, source: Source, share: int) -> Iterator[pa.Table]:
         """The rows of a source in tables that are small against ``share`` bytes."""
-        rows = source.add.num_records or 1
-        in_memory = source.add.size * _UNPACKED / rows
-        batch = min(self._order.options.max_row_group_rows, max(_FEWEST_ROWS, int(share / max(in_memory, 1))))
+        wanted = int(share / (_row_size([source]) * _UNPACKED))
+        batch = min(self._order.options.max_row_group_rows, max(_FEWEST_ROWS, wanted))
         buffer = 0 if source.add.size <= share else _BUFFER
         return tracked(self._scan, source, tombstones=self._tombstones, batch_rows=batch, buffer_size=buffer)
 
     def _merged(self, group: Sequence[Source], spec: KeySpec, scope: ExitStack) -> Rows:
-        folder = scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+        scratch = _Scratch(scope)
 
         def combine(heads: Sequence[pa.Table]) -> pa.Table:
             return in_order(heads, spec.key)
 
-        runs = list(self._runs(group, spec, folder))
+        runs = list(self._runs(group, spec, scratch))
         if len(runs) > FAN_IN and sum(s.add.size for s in group) * _UNPACKED > self._reading:
-            runs = narrowed(runs, combine, folder, spec.key, self._reading // FAN_IN)
+            runs = narrowed(runs, combine, scratch.folder, spec.key, self._reading // FAN_IN)
         merged = merge(runs, combine)
         return _each_without_replaced(merged, spec) if self._tombstones else merged
 
-    def _runs(self, group: Sequence[Source], spec: KeySpec, folder: str) -> Iterator[Run]:
+    def _runs(self, group: Sequence[Source], spec: KeySpec, scratch: _Scratch) -> Iterator[Run]:
         share = max(1, self._reading // min(len(group), FAN_IN))
         for source in group:
             path = source.add.path
             if path not in self._unsorted:
                 yield Run(path, self._rows(source, share), spec.key, share)
                 continue
-            for part in resorted(self._rows(source, self._reading), spec.key, self._reading, folder):
+            for part in resorted(self._rows(source, self._reading), spec.key, self._reading, scratch.folder):
                 yield Run(path, part, spec.key, share, checked=False)
 
 
+@dataclass(frozen=True)
+class _Scratch:
+    """A local directory for what does not fit into memory; it is made when it is needed, which is rare."""
+
+    scope: ExitStack
+
+    @cached_property
+    def folder(self) -> str:
+        return self.scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+
+
 def _row_size(sources: Sequence[Source]) -> float:
-    rows = sum(source.add.num_records or 0 for source in sources)
-    return sum(source.add.size for source in sources) / max(rows, 1)
+    """About how many bytes of a file a row takes."""
+    counted = [(source.add.size, rows) for source in sources if (rows := source.add.num_records)]
+    return max(1.0, sum(size for size, _ in counted) / sum(rows for _, rows in counted)) if counted else _GUESS
 
 
 def _bucket(group: Sequence[Source], table: str) -> int | None:

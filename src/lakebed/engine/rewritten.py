@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.commit import partition_key
+from lakebed.core.errors import StorageError
 from lakebed.core.file_tags import KIND_COLUMN, file_tags
 from lakebed.core.properties import value_of
 from lakebed.core.schema import Field, Struct
@@ -91,7 +93,10 @@ class RewriteWriter:
     """
 
     def __init__(self, order: WriteOrder, *, key: tuple[str, ...], tombstones: bool, row_size: float) -> None:
-        """``row_size``: about how many bytes of a file a row takes. With ``tombstones`` rows have a kind."""
+        """``row_size``: about how many bytes of a file a row takes.
+
+        With ``tombstones`` rows have a kind, and the kinds of -U and -D make tombstones.
+        """
         self._order = order
         self._plain = Layout.of(order.metadata, key, tombstones=False)
         self._full = Layout.of(order.metadata, key, tombstones=True) if tombstones else self._plain
@@ -99,8 +104,8 @@ class RewriteWriter:
         wanted = int(value_of("statistics-columns", order.metadata.configuration))
         self._leaves = indexed(to_arrow(order.metadata.schema, physical=True), wanted)
         self._target_size = order.options.file_target_size
-        self._row_size = row_size
-        self._group_rows = min(order.options.max_row_group_rows, max(1, int(self._target_size / max(row_size, 1e-9))))
+        self._row_size = max(row_size, 1.0)
+        self._group_rows = min(order.options.max_row_group_rows, max(1, int(self._target_size / self._row_size)))
         self._targets: dict[tuple[str, int | None], _Target] = {}
         self._done: list[Rewritten] = []
         self._paths: list[str] = []
@@ -109,14 +114,18 @@ class RewriteWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is not None:
-            self.abort()
+        if error is not None:
+            try:
+                self.abort()
+            except StorageError as left:
+                # The first failure is what the caller must see.
+                error.add_note(f"and not all files could be removed: {left}")
 
     def write(self, values: Mapping[str, str | None], bucket: int | None, rows: pa.Table) -> None:
         """Take in rows of one partition and bucket, in the order in which the files have them."""
         if not rows.num_rows:
             return
-        place = (str(sorted(values.items())), bucket)
+        place = (partition_key(values), bucket)
         target = self._targets.setdefault(place, _Target(values, bucket))
         target.waiting.append(rows)
         target.rows += rows.num_rows

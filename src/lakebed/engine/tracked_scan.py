@@ -76,10 +76,10 @@ def tracked(
     start = 0
     with named(order):
         batches = read_batches(
-            at.store, at.path, _columns(order), batch_rows or order.options.batch_size, buffer_size=buffer_size
+            at.store, at.path, tracked_columns(order), batch_rows or order.options.batch_size, buffer_size=buffer_size
         )
         for batch in batches:
-            rows = _tracked(order, source.add, batch, start)
+            rows = tracked_batch(order, source.add, batch, start)
             kept = _kept(rows, dead, start, tombstones)
             start += batch.num_rows
             if order.predicate is not None and kept.num_rows:
@@ -99,7 +99,7 @@ def read_tracked(order: ScanOrder, sources: Sequence[Source], *, tombstones: boo
     return pa.concat_tables(parts) if parts else tracked_schema(order, tombstones=tombstones).empty_table()
 
 
-def _columns(order: ScanOrder) -> list[str] | None:
+def tracked_columns(order: ScanOrder) -> list[str] | None:
     """The physical columns to read; None for all."""
     if by_field_id(order.metadata):
         return None
@@ -107,8 +107,11 @@ def _columns(order: ScanOrder) -> list[str] | None:
     return [f.physical_name for f in (*order.stored, *hidden)]
 
 
-def _tracked(order: ScanOrder, add: AddFile, batch: pa.RecordBatch, start: int) -> pa.Table:
-    """All physical rows of a batch, as the table's schema sees them, with the three hidden columns."""
+def tracked_batch(order: ScanOrder, add: AddFile, batch: pa.RecordBatch, start: int) -> pa.Table:
+    """All physical rows of a batch, as the table's schema sees them, with the three hidden columns.
+
+    ``start`` is the position of the first of them in the file.
+    """
     rows = batch.num_rows
     tracking = tracking_fields(order.metadata)
     row_id, row_version, kinds = (_stored(batch, f) for f in (*tracking, KIND))

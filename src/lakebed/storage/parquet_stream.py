@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -36,12 +36,13 @@ class ParquetStream:
         self._leaves = leaves
         self._unordered: set[Path] = set()
         self._nulls: Counter[Path] = Counter()
+        self._options = options
+        self._writer: pq.ParquetWriter | None = None
         self._footer: list[pq.FileMetaData] = []
         self._name = store.uri(path)
         self._target = ExitStack()
         with translated("write", self._name):
             self._sink = self._opened()
-        self._writer = parquet_encoder.open_writer(self._sink, self._schema, options, self._footer)
 
     @property
     def size(self) -> int:
@@ -57,13 +58,15 @@ class ParquetStream:
                 self._nulls[leaf.path] += rows.column(leaf.path[0]).null_count
         with translated("write", self._name):
             stored = rows.replace_schema_metadata(None).cast(self._schema)
+            if self._writer is None:
+                self._writer = self._begun(parquet_encoder.repetitive(stored))
             self._writer.write_table(stored, row_group_size=max(1, rows.num_rows))
         self.num_rows += rows.num_rows
 
     def close(self) -> WrittenFile:
         """Finish the file, durably if the option ``sync`` says so, and describe it."""
         with translated("write", self._name):
-            self._writer.close()
+            (self._writer or self._begun(True)).close()
             size = self.size
             self._sink.close()
             self._target.close()
@@ -74,11 +77,21 @@ class ParquetStream:
 
     def abort(self) -> None:
         """Take the file away, whatever state it is in; directories made for it go when they are empty."""
-        self._sink.close()
+        # What cannot be written to a file that goes anyway is of no interest.
+        with suppress(OSError, pa.ArrowException):
+            if self._writer is not None:
+                self._writer.close()
+        with suppress(OSError, pa.ArrowException):
+            self._sink.close()
         # The block of a staged file has failed: that is what keeps it from appearing.
         self._target.__exit__(_AbortedError, _AbortedError(), None)
         self._store.delete(self.path)
         self._store.remove_empty_parents(self.path)
+
+    def _begun(self, dictionary: bool | list[str]) -> pq.ParquetWriter:
+        return parquet_encoder.open_writer(
+            self._sink, self._schema, self._options, dictionary=dictionary, footer=self._footer
+        )
 
     def _opened(self) -> Any:
         if not self._store.location.is_local:
