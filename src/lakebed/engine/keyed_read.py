@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import is_unsettled
@@ -16,6 +16,7 @@ from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import Node, conjunction, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.predicate.nodes import And
+from lakebed.engine.combine import combine
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.source import MergedRows, Source, Sources, plain
 from lakebed.engine.unit import fold_order, units_of
@@ -57,15 +58,25 @@ class KeyedRead:
             else:
                 clean.extend(members)
         with ThreadPoolExecutor(max_workers=RESOLVE_THREADS, thread_name_prefix="lakebed-resolve") as pool:
-            resolved = list(pool.map(self._resolved, dirty))
+            wanted = about_keys(predicate, self.order.key)
+            resolved = list(pool.map(lambda members: self._resolved(members, wanted), dirty))
         found = [*plain(clean), *(source for part in resolved for source in part)]
         return found if predicate is None else self._matching(found, predicate)
 
-    def _resolved(self, members: Sequence[AddFile]) -> list[Source | MergedRows]:
+    def _resolved(self, members: Sequence[AddFile], wanted: Node | None) -> list[Source | MergedRows]:
         old = tuple(add for add in members if not is_unsettled(add))
-        resolution = resolve(self.order, BucketFiles(old, fold_order(members)))
+        files = BucketFiles(old, fold_order(members))
+        if self.order.key.combines:
+            return self._combined(files, wanted)
+        resolution = resolve(self.order, files)
         sources = [Source(add, resolution.dead.get(add.path)) for add in members]
         return [source for source in sources if source.live_rows != 0]
+
+    def _combined(self, files: BucketFiles, wanted: Node | None) -> list[Source | MergedRows]:
+        """Merging makes rows, which costs more than finding dead ones: keys that are not wanted are left out."""
+        combined = combine(replace(self.order, where=wanted), files)
+        sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
+        return [*(source for source in sources if source.live_rows != 0), MergedRows(combined.tables)]
 
     def _matching(self, sources: Sources, predicate: Node) -> Sources:
         """The sources that may hold a qualifying row, now that every dead row is known."""

@@ -1,13 +1,12 @@
 """Matches the unsettled files of a bucket with its older rows: which rows are dead, by key and sequence columns alone.
 
 The engines here are those that choose among the rows of a key: ``deduplicate`` and ``first-row``. The engines that
-combine rows find the older ones with ``match``.
+combine rows are in ``combine``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
@@ -18,19 +17,17 @@ from lakebed.core.actions import AddFile
 from lakebed.core.errors import LakebedError
 from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import MergeEngine
-from lakebed.engine.resolving.bounds import holding_files, holding_groups
-from lakebed.engine.resolving.kernel import INDEX, WINS, at_least, mark_winners, pairs, plain
+from lakebed.engine.resolving.kernel import INDEX, WINS, at_least, mark_winners, plain
 from lakebed.engine.resolving.key_file import open_keys
+from lakebed.engine.resolving.matching import DELETES, Found, match_files
 from lakebed.engine.resolving.order import KIND, POSITION, BucketFiles, ResolveOrder
 from lakebed.engine.resolving.ranges import KeyRange, key_ranges
-from lakebed.engine.scan import READ_THREADS, dead_rows, named
-from lakebed.storage.deletion_vector import from_arrow, to_arrow
+from lakebed.storage.deletion_vector import from_arrow
 from lakebed.storage.forked import polars_is_lost
 
-__all__ = ["BucketFiles", "Matched", "Resolution", "ResolveOrder", "match", "resolve"]
+__all__ = ["BucketFiles", "Matched", "Resolution", "ResolveOrder", "match", "refuse_fork", "resolve"]
 
 _FILE = "file"
-_DELETES = (1, 3)  # -U and -D
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def resolve(order: ResolveOrder, files: BucketFiles) -> Resolution:
 
     Raises FileMissingError, CorruptFileError, and LakebedError after a fork.
     """
-    _refuse_fork(order)
+    refuse_fork(order)
     if not files.unsettled:
         return Resolution({})
     dead: dict[str, BitMap64] = {}
@@ -79,12 +76,12 @@ def match(order: ResolveOrder, files: Sequence[AddFile], keys: pa.Table) -> dict
 
     ``keys`` has the key columns by their names. A key may be there several times, and so is its row then.
     """
-    _refuse_fork(order)
+    refuse_fork(order)
     by = order.layout.keys
     wanted = pl.from_arrow(keys.select(order.key.key).rename_columns(by))
     assert isinstance(wanted, pl.DataFrame)
     plain_keys = wanted.select(plain(pl.col(name), wanted.schema[name]) for name in by).with_row_index(INDEX)
-    found = _match_files(order, files, plain_keys.sort(by), state=False)
+    found = match_files(order, files, plain_keys.sort(by), state=False)
     matched = {}
     for one in found:
         live = one.live.sort(POSITION, INDEX)
@@ -92,50 +89,6 @@ def match(order: ResolveOrder, files: Sequence[AddFile], keys: pa.Table) -> dict
             index = live[INDEX].cast(pl.Int64).to_arrow()
             matched[one.add.path] = Matched(live[POSITION].to_arrow(), index)
     return matched
-
-
-@dataclass(frozen=True)
-class _Found:
-    """The rows of one settled file that have one of the keys, each with its ``index``."""
-
-    add: AddFile
-    before: BitMap64
-    """The positions that were dead already."""
-    live: pl.DataFrame
-    gone: pl.DataFrame
-    """Tombstones, if the table has sequences: they are dead, but late rows must be newer."""
-
-
-def _match_files(order: ResolveOrder, files: Sequence[AddFile], keys: pl.DataFrame, *, state: bool) -> list[_Found]:
-    """The rows of ``files`` with one of the sorted keys; ``state`` wants sequence values and tombstones too."""
-    by = order.layout.keys
-    key = order.layout.stored(sequence=False, kind=False)
-    keys = keys.select(*by, INDEX)
-    candidates = holding_files(files, keys, key, by)
-    if not keys.height or not candidates:
-        return []
-
-    def one(add: AddFile) -> _Found:
-        kinds = state and tombstones_of(add) > 0
-        with named(order.scan):
-            before = dead_rows(order.store, add.deletion_vector) or BitMap64()
-        with open_keys(order, add, sequence=state, kind=kinds) as file:
-            groups = holding_groups(file.groups, keys, key, by)
-            parts = [pairs(frame, keys, by) for frame in file.frames(groups)]
-            rows = pl.concat(parts) if parts else pairs(file.frame([]), keys, by)
-        return _split(add, before, rows)
-
-    with ThreadPoolExecutor(min(READ_THREADS, len(candidates)), "lakebed-resolve") as pool:
-        return list(pool.map(one, candidates))
-
-
-def _split(add: AddFile, before: BitMap64, rows: pl.DataFrame) -> _Found:
-    known = before & from_arrow(rows[POSITION].to_arrow()) if before else before
-    if not known:
-        return _Found(add, before, rows, rows.clear())
-    dead = pl.col(POSITION).is_in(pl.Series(to_arrow(known)).implode())
-    gone = rows.filter(dead & pl.col(KIND).is_in(_DELETES)) if KIND in rows.columns else rows.clear()
-    return _Found(add, before, rows.filter(~dead), gone)
 
 
 @dataclass(frozen=True)
@@ -155,7 +108,7 @@ class _Range:
         layout = self.order.layout
         marked = mark_winners(rows, layout.keys, layout.sequences, first=first)
         candidates = marked.filter(pl.col(WINS)).with_row_index(INDEX)
-        found = _match_files(self.order, self.files.settled, candidates, state=bool(layout.sequences))
+        found = match_files(self.order, self.files.settled, candidates, state=bool(layout.sequences))
         beaten = [self._beaten(one, candidates, first) for one in found]
         lost = pl.concat([b.lost for b in beaten]).unique() if beaten else pl.Series(dtype=pl.UInt32)
         defeated = pl.col(INDEX).is_in(lost.implode())
@@ -173,14 +126,14 @@ class _Range:
             kinds = tombstones_of(add) > 0
             sequence = bool(order.key.sequence)
             with open_keys(order, add, sequence=sequence, kind=kinds, where=order.where) as file:
-                deletes = pl.col(KIND).is_in(_DELETES).fill_null(False) if kinds else pl.lit(False)
+                deletes = pl.col(KIND).is_in(DELETES).fill_null(False) if kinds else pl.lit(False)
                 for frame in [file.frame([]), *file.frames(self.span.groups(file))]:
                     rows = self.span.filter(frame, order.layout.keys)
                     origin = pl.lit(number, pl.UInt32).alias(_FILE)
                     frames.append(rows.select(pl.exclude(KIND), deletes.alias(KIND), origin))
         return pl.concat(frames)
 
-    def _beaten(self, found: _Found, candidates: pl.DataFrame, first: bool) -> _Beaten:
+    def _beaten(self, found: Found, candidates: pl.DataFrame, first: bool) -> _Beaten:
         """What the candidates did to a settled file's rows, or these to them."""
         if first:
             return _Beaten(found.add.path, None, found.live[INDEX])
@@ -218,7 +171,8 @@ class _Beaten:
     deleted: int = 0
 
 
-def _refuse_fork(order: ResolveOrder) -> None:
+def refuse_fork(order: ResolveOrder) -> None:
+    """Raise LakebedError in a process in which polars would hang."""
     if polars_is_lost():
         raise LakebedError(
             f"table {order.table_name}: keys cannot be matched in a process that was forked from one that used polars",

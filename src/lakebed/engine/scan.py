@@ -126,7 +126,8 @@ def known_dead(order: ScanOrder, source: Source) -> BitMap64 | None:
 
 def _scan_source(order: ScanOrder, source: Source | MergedRows) -> Iterator[pa.RecordBatch]:
     if isinstance(source, MergedRows):
-        parts = (_keep(order, rows.select(list(order.needed.names)), None, 0) for rows in source.tables())
+        names = list(order.needed.names)
+        parts = (_keep(order, rows.select(names), None, 0) for rows in source.tables(names))
     else:
         dead = known_dead(order, source)
         parts = (_keep(order, rows, dead, start) for start, rows in positions(order, source.add))

@@ -13,12 +13,13 @@ from lakebed.core.commit import Bucket
 from lakebed.core.file_tags import is_unsettled, settled, tombstones_of
 from lakebed.core.keyed import POSTPONE, KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
+from lakebed.engine.combine import combine
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.rewriter import Rewriter
 from lakebed.engine.settlement import Settlement
-from lakebed.engine.source import Source
+from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, fold_order, pending, units_of, unsettled_units
 from lakebed.engine.vectors import store_vectors, with_vector
 
@@ -135,16 +136,29 @@ class _Work:
         dead = resolve(self.order, files).dead
         matched = Matched(unit)
         for add in (*(add for add in files.settled if add.path in dead), *files.unsettled):
-            rows = dead.get(add.path) or BitMap64()
-            empty = len(rows) == add.num_records and not (self.order.key.keeps_tombstones and tombstones_of(add))
-            if empty:
-                matched.leaving.append(add)
-            else:
-                matched.staying.append((add, rows))
+            self._keep(matched, add, dead.get(add.path) or BitMap64())
         return matched
 
     def _combined(self, unit: Unit, files: BucketFiles) -> Matched:
-        raise NotImplementedError
+        """Merged rows get new files; of the older ones only the dead rows change."""
+        combined = combine(self.order, files)
+        matched = Matched(unit, leaving=list(files.unsettled))
+        for add in files.settled:
+            rows = combined.dead.get(add.path)
+            if rows is not None:
+                self._keep(matched, add, rows)
+        tables = combined.tables(tombstones=self.order.key.keeps_tombstones)
+        sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
+        matched.fresh.extend(self.rewriter.write(unit, tables, [*sources, *plain(files.unsettled)]))
+        return matched
+
+    def _keep(self, matched: Matched, add: AddFile, dead: BitMap64) -> None:
+        """The file stays with its dead rows, unless nothing in it matters any more."""
+        empty = len(dead) == add.num_records and not (self.order.key.keeps_tombstones and tombstones_of(add))
+        if empty:
+            matched.leaving.append(add)
+        else:
+            matched.staying.append((add, dead))
 
     def _rewrite(self, matched: Matched, files: Sequence[tuple[AddFile, BitMap64]]) -> None:
         """Put the live rows of these files into new ones."""

@@ -33,8 +33,8 @@ class Source:
 class MergedRows:
     """Rows that a merge engine makes of several; they are in no file yet."""
 
-    tables: Callable[[], Iterator[pa.Table]] = field(hash=False)
-    """Makes the rows anew, part by part, with all columns of the table by their present names."""
+    tables: Callable[[Sequence[str]], Iterator[pa.Table]] = field(hash=False)
+    """Makes the rows anew, part by part, with at least these columns, by their present names."""
 
     @property
     def live_rows(self) -> int | None:

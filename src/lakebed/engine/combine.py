@@ -1,0 +1,152 @@
+"""Merges the unsettled files of a bucket with its older rows, for the engines that combine the rows of a key.
+
+Which rows are dead is known at once, from key columns alone. The new rows are made when they are asked for: files
+are sorted by key, so that they are read once, side by side, and the rows of each key are folded when all are there.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakebed.core.actions import AddFile
+from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN
+from lakebed.core.merging import MergeSpec
+from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
+from lakebed.engine.combining.folding import FILE, Folding
+from lakebed.engine.combining.places import Places, find_places
+from lakebed.engine.key_order import same_as_before
+from lakebed.engine.key_runs import FAN_IN, Run, in_order, key_columns, merge, narrowed, resorted
+from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
+from lakebed.engine.scan import ScanOrder
+from lakebed.engine.tracked_scan import DELETING, tracked_schema
+
+__all__ = ["Combined", "combine"]
+
+# The part of the memory limit for rows that are read and wait to be merged; merging makes copies of them.
+_READING = 4
+# Text columns are put together in one piece, and Arrow counts their bytes with 32 bits.
+_LARGEST = 1 << 30
+
+
+@dataclass(frozen=True)
+class Combined:
+    """What the unsettled files of a bucket make of it."""
+
+    dead: Mapping[str, BitMap64] = field(hash=False)
+    """By path: all dead positions, old and new, of each settled file whose dead rows changed, and all rows of the
+    unsettled files. Nobody may change them."""
+    order: ResolveOrder
+    files: BucketFiles
+    places: Places = field(hash=False)
+
+    def tables(self, columns: Sequence[str] | None = None, *, tombstones: bool = False) -> Iterator[pa.Table]:
+        """The new rows of the changed keys, sorted by key, part by part: made anew by every call.
+
+        They have the wanted columns (by default all of the table), a row id, which is null, and the row version;
+        that is null too where the commit of a merged row is still to come. With ``tombstones`` the keys that are
+        deleted come too, each row has its kind, and every column may be null.
+        Raises FileMissingError, CorruptFileError, DataError for rows that cannot be merged.
+        """
+        names = self.order.metadata.schema.names if columns is None else columns
+        return _Rows(self, tuple(names), tombstones).tables()
+
+
+def combine(order: ResolveOrder, files: BucketFiles) -> Combined:
+    """The dead rows of a bucket whose engine combines rows, and a maker of its new rows.
+
+    Raises FileMissingError, CorruptFileError, and LakebedError after a fork.
+    """
+    refuse_fork(order)
+    places = find_places(order, files)
+    unsettled = {add.path: BitMap64(range(add.num_records or 0)) for add in files.unsettled}
+    return Combined({**places.dead, **unsettled}, order, files, places)
+
+
+class _Rows:
+    """One making of the new rows."""
+
+    def __init__(self, combined: Combined, columns: tuple[str, ...], tombstones: bool) -> None:
+        order = combined.order
+        self._key = order.key.key
+        self._places = combined.places
+        self._tombstones = tombstones
+        spec = MergeSpec.of(order.metadata)
+        self._scan = _scan(order, spec.required(columns))
+        self._schema = tracked_schema(_scan(order, columns), tombstones=tombstones)
+        self._reading = min(order.options.writer_memory_limit // _READING, _LARGEST)
+        settled = sorted(combined.files.settled, key=lambda add: add.base_row_id or 0)
+        states = _chosen(settled, self._places.states)
+        self._inputs = [*states, *_chosen(combined.files.unsettled, self._places.changes)]
+        self._folding = Folding(spec, len(states))
+
+    def tables(self) -> Generator[pa.Table, None, None]:
+        with ExitStack() as scope:
+            folder = scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+            runs = list(self._runs(folder))
+            if len(runs) > FAN_IN and sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
+                runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)
+            for rows in scope.enter_context(closing(merge(runs, pa.concat_tables))):
+                made = self._finished(self._folding.fold(rows))
+                if made.num_rows:
+                    yield made
+
+    def _runs(self, folder: str) -> Iterator[Run]:
+        share = max(1, self._reading // max(1, min(len(self._inputs), FAN_IN)))
+        for number, (add, positions) in enumerate(self._inputs):
+            if add.path not in self._places.unsorted:
+                yield Run(add.path, self._read(number, add, positions, share), self._key, share)
+                continue
+            rows = self._read(number, add, positions, self._reading)
+            for part in resorted(rows, self._key, self._reading, folder):
+                yield Run(add.path, _whole_keys(part, self._key), self._key, share, checked=False)
+
+    def _read(self, number: int, add: AddFile, positions: BitMap64, share: int) -> Iterator[pa.Table]:
+        return _whole_keys(self._numbered(number, chosen_rows(self._scan, add, positions, share)), self._key)
+
+    def _numbered(self, number: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The rows with the number of their file."""
+        for rows in tables:
+            numbers = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
+            yield rows.drop_columns([ROW_ID_COLUMN]).append_column(FILE, numbers)
+
+    def _in_order(self, tables: Sequence[pa.Table]) -> pa.Table:
+        return in_order(tables, (*self._key, FILE))
+
+    def _finished(self, state: pa.Table) -> pa.Table:
+        """The rows as they are wanted."""
+        if not self._tombstones:
+            deletes = pc.is_in(state.column(KIND_COLUMN), DELETING)
+            state = state.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else state
+        state = state.append_column(ROW_ID_COLUMN, pa.nulls(state.num_rows, pa.int64()))
+        return pa.Table.from_arrays(state.select(self._schema.names).columns, schema=self._schema)
+
+
+def _scan(order: ResolveOrder, columns: tuple[str, ...]) -> ScanOrder:
+    return ScanOrder(order.store, order.table_name, order.metadata, order.options, columns)
+
+
+def _chosen(files: Sequence[AddFile], places: Mapping[str, BitMap64]) -> list[tuple[AddFile, BitMap64]]:
+    return [(add, places[add.path]) for add in files if add.path in places]
+
+
+def _whole_keys(tables: Iterator[pa.Table], key: Sequence[str]) -> Iterator[pa.Table]:
+    """The same rows; those of one key are never in two tables, so that a run can be cut after any of them."""
+    held: list[pa.Table] = []
+    for table in tables:
+        last = [rows.slice(rows.num_rows - 1) for rows in held[-1:]]
+        differs = pc.indices_nonzero(pc.invert(same_as_before(key_columns(pa.concat_tables([*last, table]), key))))
+        if not len(differs):
+            held.append(table)
+            continue
+        at = differs[-1].as_py() + 1 - len(last)
+        yield pa.concat_tables([*held, table.slice(0, at)])
+        held = [table.slice(at)]
+    if held:
+        yield pa.concat_tables(held)
