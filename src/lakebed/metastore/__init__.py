@@ -1,6 +1,8 @@
 """SQLite and PostgreSQL: the only arbiter of commits."""
 
 from lakebed.metastore.buckets import BucketRows
+from lakebed.metastore.condemned import Condemned, ReferencedPaths
+from lakebed.metastore.expiry import Expired
 from lakebed.metastore.files import FileSet
 from lakebed.metastore.full_state import FullState
 from lakebed.metastore.metastore import Metastore, open_metastore
@@ -16,11 +18,14 @@ from lakebed.metastore.records import (
 
 __all__ = [
     "BucketRows",
+    "Condemned",
+    "Expired",
     "FileSet",
     "FullState",
     "LoggedVersion",
     "Metastore",
     "Namespace",
+    "ReferencedPaths",
     "TableRecord",
     "TableState",
     "Tag",

@@ -45,9 +45,7 @@ _COUNTS: Select[Any] = (
 
 
 _UNSETTLED: Select[Any] = (
-    select(_FILES.id)
-    .where(_FILES.table_num == bindparam("num"), _FILES.unsettled.is_(True), _at_version(_FILES))
-    .limit(1)
+    select(_FILES.id).where(_FILES.table_num == bindparam("num"), _FILES.unsettled, _at_version(_FILES)).limit(1)
 )
 
 

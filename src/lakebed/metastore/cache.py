@@ -26,34 +26,43 @@ _PARTITIONS = select(schema.partitions.c.key, schema.partitions.c.id).where(
 )
 
 
+class SchemaGoneError(Exception):
+    """A schema that was in force a moment ago has been replaced, and its versions have expired."""
+
+
 class Cache:
     """Schemas and partition numbers of any tables."""
 
     def __init__(self) -> None:
         self._schemas: dict[tuple[int, int], tuple[Metadata, Protocol]] = {}
-        self._partitions: dict[tuple[int, str], int] = {}
+        self._partitions: dict[tuple[int, int, str], int] = {}
 
     def schema(self, connection: Connection, num: int, version: int) -> tuple[Metadata, Protocol]:
-        """What the table has since ``version``, which must be one that changed either."""
+        """What the table has since ``version``, which must be one that changed either.
+
+        Raises SchemaGoneError if no version needs it any more.
+        """
         found = self._schemas.get((num, version))
         if found is None:
-            row = connection.execute(_SCHEMA, {"num": num, "version": version}).one()
+            row = connection.execute(_SCHEMA, {"num": num, "version": version}).first()
+            if row is None:
+                raise SchemaGoneError
             found = load_metadata(row.metadata), load_protocol(row.protocol)
             if len(self._schemas) >= _SCHEMAS_KEPT:
                 self._schemas.clear()
             self._schemas[num, version] = found
         return found
 
-    def partition_ids(self, connection: Connection, num: int, keys: Sequence[str]) -> dict[str, int]:
+    def partition_ids(self, connection: Connection, num: int, epoch: int, keys: Sequence[str]) -> dict[str, int]:
         """The numbers of those partitions that the table has. Ask before inserting new ones: what a
-        transaction has inserted itself may still be undone."""
-        ids = {key: found for key in keys if (found := self._partitions.get((num, key))) is not None}
+        transaction has inserted itself may still be undone. Numbers of an earlier epoch may be void."""
+        ids = {key: found for key in keys if (found := self._partitions.get((num, epoch, key))) is not None}
         missing = [key for key in keys if key not in ids]
         if missing:
             rows = connection.execute(_PARTITIONS, {"num": num, "keys": missing})
             stored = {row.key: row.id for row in rows}
             if len(self._partitions) + len(stored) > _PARTITIONS_KEPT:
                 self._partitions.clear()
-            self._partitions.update({(num, key): found for key, found in stored.items()})
+            self._partitions.update({(num, epoch, key): found for key, found in stored.items()})
             ids.update(stored)
         return ids

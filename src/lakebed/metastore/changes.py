@@ -15,9 +15,10 @@ from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, se
 
 from lakebed.core.actions import AddFile, RemoveFile, from_lines
 from lakebed.core.commit import Kind, Winner
+from lakebed.core.errors import NotFoundError
 from lakebed.metastore import schema
 from lakebed.metastore.lookup import one_of
-from lakebed.metastore.part import Part, find_head, known_version
+from lakebed.metastore.part import Part, find_head, known_version, versions_left
 from lakebed.metastore.records import VersionChanges
 from lakebed.metastore.rows import OWN, add_of, load_buckets, load_metadata, load_protocol, remove_of
 
@@ -102,6 +103,7 @@ _SOME_VERSIONS: Select[Any] = (
     .where(_VERSIONS.table_num == bindparam("num"), _between(_VERSIONS.version))
     .order_by(_VERSIONS.version)
 )
+_COUNT = select(func.count()).where(_VERSIONS.table_num == bindparam("num"), _between(_VERSIONS.version))
 _SOME_SCHEMAS: Select[Any] = select(schema.schemas).where(
     schema.schemas.c.table_num == bindparam("num"), _between(schema.schemas.c.version)
 )
@@ -125,6 +127,11 @@ class Changes(Part):
             known_version(connection, head, upto)
             known_version(connection, head, after + 1 if after < upto else upto)
             where = {"num": head.num, "after": after, "upto": upto}
+            if connection.execute(_COUNT, where).scalar_one() < upto - after:
+                raise NotFoundError(
+                    f"table {head}: some of the versions from {after + 1} to {upto} have expired",
+                    expected=versions_left(connection, head),
+                )
             adds, removes = _file_actions(connection, where)
             return [
                 VersionChanges(
@@ -142,7 +149,8 @@ class Changes(Part):
 
 
 def load_winners(connection: Connection, num: int, after: int, upto: int, *, with_files: bool) -> list[Winner]:
-    """The commits after version ``after``; without their files if the rules will not look at them."""
+    """The commits after version ``after`` that have not expired; without their files if the rules will not look
+    at them."""
     where = {"num": num, "after": after, "upto": upto}
     adds: Mapping[int, list[AddFile]] = defaultdict(list)
     removes: Mapping[int, list[RemoveFile]] = defaultdict(list)

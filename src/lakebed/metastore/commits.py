@@ -10,8 +10,9 @@ from functools import partial
 from sqlalchemy import Connection, bindparam, false, func, select
 from sqlalchemy.exc import IntegrityError
 
-from lakebed.core.actions import Protocol, RemoveFile, SetTransaction, now_ms, to_lines
+from lakebed.core.actions import AddFile, Protocol, RemoveFile, SetTransaction, now_ms, to_lines
 from lakebed.core.commit import (
+    Bucket,
     CommitOutcome,
     Committed,
     Conflict,
@@ -19,15 +20,17 @@ from lakebed.core.commit import (
     Landed,
     PreparedCommit,
     Recompute,
+    Winner,
     finalise,
 )
-from lakebed.core.conflict import BLIND, check
+from lakebed.core.conflict import BLIND, MAINTENANCE, check
 from lakebed.core.errors import CommitError, CommitUnknownError, InputError, NotFoundError
 from lakebed.core.steps import Step, reach
 from lakebed.core.unsettled import to_log
 from lakebed.metastore import schema
 from lakebed.metastore.cache import Cache
 from lakebed.metastore.changes import load_winners
+from lakebed.metastore.condemned import first_condemned
 from lakebed.metastore.landing import AlreadyLiveError, Landing, NotLiveError, of_kind, store
 from lakebed.metastore.lookup import one_of
 from lakebed.metastore.part import Head, Part, head_of
@@ -133,14 +136,24 @@ def _find(connection: Connection, prepared: Sequence[PreparedCommit]) -> Landed 
     """Whether the commit has landed. The locks wait for a COMMIT that is still under way to end."""
     heads = lock_heads(connection, [p.table_id for p in prepared])
     found = _landed(connection, heads, prepared)
-    gone = [p for p in prepared if p.table_id not in heads]
-    if found is None and gone:
-        raise CommitUnknownError(
-            f"commit {gone[0].commit_id} of table {gone[0].table_name} was interrupted, and the table dropped since;"
-            " it may have landed before, so no file of it may be deleted",
-            fix="look for this commit id in the table's log",
-        )
-    return found
+    if found is not None:
+        return found
+    for mine in prepared:
+        head = heads.get(mine.table_id)
+        if head is None or _has_expired(connection, head, mine.read_version):
+            since = "the table dropped since" if head is None else "later versions have expired since"
+            raise CommitUnknownError(
+                f"commit {mine.commit_id} of table {mine.table_name} was interrupted, and {since};"
+                " it may have landed before, so no file of it may be deleted",
+                fix="look for this commit id in the table's log",
+            )
+    return None
+
+
+def _has_expired(connection: Connection, head: Head, after: int) -> bool:
+    """Whether a version after ``after`` is not known any more."""
+    later = select(func.count()).where(_VERSIONS.table_num == head.num, _VERSIONS.version > after)
+    return int(connection.execute(later).scalar_one()) < head.version - after
 
 
 def _landed(connection: Connection, heads: dict[str, Head], prepared: Sequence[PreparedCommit]) -> Landed | None:
@@ -169,8 +182,14 @@ def _timestamp(connection: Connection, head: Head, version: int) -> int:
 
 
 _REACHED = (
-    select(_APPLIED.committed_version, _VERSIONS.timestamp, _VERSIONS.commit_id)
-    .join(
+    select(
+        _APPLIED.committed_version,
+        # The version itself may have expired.
+        func.coalesce(_VERSIONS.timestamp, _APPLIED.last_updated, 0),
+        func.coalesce(_VERSIONS.commit_id, ""),
+    )
+    .select_from(schema.transactions)
+    .outerjoin(
         schema.versions,
         (_VERSIONS.table_num == _APPLIED.table_num) & (_VERSIONS.version == _APPLIED.committed_version),
     )
@@ -228,9 +247,27 @@ def _refuse_conflicting(connection: Connection, cache: Cache, head: Head, mine: 
     with_files = not blind or bool(of_kind(mine.actions, RemoveFile))
     winners = load_winners(connection, head.num, mine.read_version, head.version, with_files=with_files)
     current, _ = cache.schema(connection, head.num, head.schema_version)
+    if len(winners) < head.version - mine.read_version:
+        if with_files:
+            raise _RefusedError(_unseen(connection, head, mine))
+        # What expired versions wrote does not matter to mine; how they left the schema does.
+        winners.append(Winner(head.version, Kind.ALTER, metadata=current))
     verdict = check(mine, winners, current)
     if verdict is not None:
         raise _RefusedError(verdict)
+
+
+def _unseen(connection: Connection, head: Head, mine: PreparedCommit) -> Conflict | Recompute:
+    """The verdict on a commit that cannot be compared with what landed meanwhile, since that has expired."""
+    if all(claim.kind in BLIND | MAINTENANCE for claim in mine.claims):
+        files = frozenset(remove.key for remove in of_kind(mine.actions, RemoveFile))
+        return Recompute(mine.table_name, head.version, files, _buckets(mine))
+    reason = f"versions after {mine.read_version}, which mine was made from, have expired, and nobody can compare them"
+    return _conflict(connection, head, mine, reason)
+
+
+def _buckets(mine: PreparedCommit) -> frozenset[Bucket]:
+    return frozenset[Bucket]().union(*(claim.buckets for claim in mine.claims))
 
 
 def land(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit, *, careful: bool) -> Committed:
@@ -246,9 +283,13 @@ def land(connection: Connection, cache: Cache, head: Head, mine: PreparedCommit,
         final=final,
         commit_id=mine.commit_id,
         kind=mine.kind,
-        buckets=frozenset().union(*(claim.buckets for claim in mine.claims)),
+        buckets=_buckets(mine),
         body=to_lines(to_log(final.actions)),
     )
+    if head.condemned and (gone := first_condemned(connection, head.num, of_kind(final.actions, AddFile))) is not None:
+        reason = f"vacuum has deleted file {gone} that this commit adds; it was older than the retention"
+        fix = f"run the {mine.kind} again; if it takes that long, vacuum with a longer retention"
+        raise _RefusedError(_conflict(connection, head, mine, reason, fix))
     try:
         store(connection, cache, head, landing, careful=careful)
     except NotLiveError as error:

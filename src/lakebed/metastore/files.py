@@ -200,9 +200,10 @@ def _at_version(
         of_table = literal_column(f"+{table.name}.table_num") == head.num
         alive = or_(table.c.removed_version.is_(None), table.c.removed_version > version)
         return select(*columns).where(of_table, table.c.added_version <= version, alive)
-    shared = [table.c.table_num == head.num, table.c.added_version <= version]
-    for wanted in some:
-        shared += wanted.condition(table)
+    conditions = [condition for wanted in some for condition in wanted.condition(table)]
+    # A sum has no index. Without statistics SQLite takes a bound on the version for more telling than the bucket.
+    added = table.c.added_version + 0 if conditions else table.c.added_version
+    shared = [table.c.table_num == head.num, added <= version, *conditions]
     live: Select[Any] = select(*columns).where(*shared, table.c.removed_version.is_(None))
     later: Select[Any] = select(*columns).where(*shared, table.c.removed_version > version)
     return union_all(live, later)

@@ -220,7 +220,7 @@ def _partitions(
 ) -> tuple[Mapping[str, int], int]:
     """The numbers of the partitions that the commit adds files to; new ones are stored."""
     keys = list(dict.fromkeys(partition_key(add.partition_values) for add in adds))
-    ids = cache.partition_ids(connection, head.num, keys)
+    ids = cache.partition_ids(connection, head.num, head.partition_epoch, keys)
     new = [key for key in keys if key not in ids]
     ids.update((key, head.next_partition_id + place) for place, key in enumerate(new))
     rows = [{"table_num": head.num, "id": ids[key], "key": key} for key in new]

@@ -7,10 +7,13 @@ from lakebed.metastore.address import Address, parse_address
 from lakebed.metastore.buckets import Buckets
 from lakebed.metastore.changes import Changes
 from lakebed.metastore.commits import Commits
+from lakebed.metastore.condemned import CondemnedFiles
 from lakebed.metastore.connection import Database
+from lakebed.metastore.expiry import Expiry
 from lakebed.metastore.files import Files
 from lakebed.metastore.full_state import FullStates
 from lakebed.metastore.imports import Imports
+from lakebed.metastore.leases import Leases
 from lakebed.metastore.migrations import prepare
 from lakebed.metastore.namespaces import Namespaces
 from lakebed.metastore.publication import Publication
@@ -19,7 +22,22 @@ from lakebed.metastore.tables import Tables
 from lakebed.metastore.tags import Tags
 
 
-class Metastore(Namespaces, Tables, Imports, States, Files, Buckets, Changes, FullStates, Commits, Publication, Tags):
+class Metastore(
+    Namespaces,
+    Tables,
+    Imports,
+    States,
+    Files,
+    Buckets,
+    Changes,
+    FullStates,
+    Commits,
+    Publication,
+    Tags,
+    Leases,
+    Expiry,
+    CondemnedFiles,
+):
     """A metadata database, made of one small class per concern; get one from ``open_metastore``.
 
     Safe to share between threads, and usable in a forked process, which opens connections of its own.

@@ -35,6 +35,14 @@ def _add_buckets(connection: Connection) -> None:
     schema.LIVE_IN_BUCKET.create(connection, checkfirst=True)
 
 
+def _add_retention(connection: Connection) -> None:
+    _add_column(connection, schema.tables.c.partition_epoch)
+    _add_column(connection, schema.tables.c.condemned)
+    schema.UNSETTLED.create(connection, checkfirst=True)
+    schema.condemned.create(connection, checkfirst=True)
+    schema.leases.create(connection, checkfirst=True)
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that is not there yet."""
     present = {known["name"] for known in inspect(connection).get_columns(column.table.name)}
@@ -43,7 +51,11 @@ def _add_column(connection: Connection, column: Column[Any]) -> None:
         connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {definition}")
 
 
-MIGRATIONS: Sequence[Migration] = (("0001-tables", _create_tables), ("0002-buckets", _add_buckets))
+MIGRATIONS: Sequence[Migration] = (
+    ("0001-tables", _create_tables),
+    ("0002-buckets", _add_buckets),
+    ("0003-retention", _add_retention),
+)
 """In order. One that has been released never changes: a change of the schema is a further one.
 
 The first gives a new database today's schema, so each further one adds only what is not there yet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, select
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select
 
 from lakebed.core.errors import NotFoundError
 from lakebed.metastore import schema
@@ -29,6 +29,9 @@ class Head:
     next_row_id: int
     next_file_id: int
     next_partition_id: int
+    partition_epoch: int
+    condemned: bool
+    """Whether vacuum has condemned files of the table."""
     published: bool = False
     """Whether the open log has the head; told only to those who lock the row to commit."""
 
@@ -41,16 +44,26 @@ def head_of(row: RowMapping) -> Head:
     values: dict[str, Any] = dict(row)
     values["table_id"] = values.pop("id")
     values["published"] = bool(values.get("published", False))
+    values["condemned"] = bool(values["condemned"])
     return Head(**values)
 
 
 _HEAD = select(schema.tables).where(schema.tables.c.id == bindparam("table_id"))
 _LOCKED_HEAD = _HEAD.with_for_update()
-_FIRST = (
-    select(schema.versions.c.version)
-    .where(schema.versions.c.table_num == bindparam("num"))
-    .order_by(schema.versions.c.version)
-    .limit(1)
+_VERSIONS = schema.versions.c
+_OF_TABLE = _VERSIONS.table_num == bindparam("num")
+_KNOWN = select(_VERSIONS.version).where(_OF_TABLE, _VERSIONS.version == bindparam("version"))
+_earlier = schema.versions.alias("earlier")
+# Where the last run of versions without a gap begins.
+_RUN = select(func.max(_VERSIONS.version)).where(
+    _OF_TABLE,
+    ~exists().where(_earlier.c.table_num == _VERSIONS.table_num, _earlier.c.version == _VERSIONS.version - 1),
+)
+_BEFORE_RUN = (
+    select(_VERSIONS.version)
+    .where(_OF_TABLE, _VERSIONS.version < bindparam("run"))
+    .order_by(_VERSIONS.version.desc())
+    .limit(20)
 )
 
 
@@ -76,9 +89,15 @@ def known_version(connection: Connection, head: Head, version: int | None) -> in
     """``version``, or the head's if None. Raises NotFoundError, saying which versions there are."""
     if version is None or version == head.version:
         return head.version
-    first = connection.execute(_FIRST, {"num": head.num}).scalar_one()
-    if not first <= version <= head.version:
-        raise NotFoundError(
-            f"table {head} has no version {version}", expected=f"a version from {first} to {head.version}"
-        )
+    if connection.execute(_KNOWN, {"num": head.num, "version": version}).first() is None:
+        expired = " any more: it has expired" if 0 <= version < head.version else ""
+        raise NotFoundError(f"table {head} has no version {version}{expired}", expected=versions_left(connection, head))
     return version
+
+
+def versions_left(connection: Connection, head: Head) -> str:
+    """The versions that can be read, in words: the newest ones, and older ones that tags or readers keep."""
+    run = connection.execute(_RUN, {"num": head.num}).scalar_one()
+    older = sorted(connection.execute(_BEFORE_RUN, {"num": head.num, "run": run}).scalars())
+    kept = f", or one of {', '.join(map(str, older))}" if older else ""
+    return f"a version from {run} to {head.version}{kept}"

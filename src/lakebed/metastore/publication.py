@@ -58,7 +58,7 @@ class Publication(Part):
 
     def published(self, table_id: str) -> int:
         """The newest version that is in the open log; -1 if none is."""
-        return self._database.read(lambda c: _published(c, find_head(c, table_id)))
+        return self._database.read(lambda c: published_version(c, find_head(c, table_id)))
 
     def unpublished(self, table_id: str, limit: int = 100) -> list[tuple[int, str]]:
         """The oldest versions that are not in the open log yet, in order, with the text of their files."""
@@ -86,6 +86,7 @@ class Publication(Part):
         self._database.touch(work)
 
 
-def _published(connection: Connection, head: Head) -> int:
+def published_version(connection: Connection, head: Head) -> int:
+    """The newest version that is in the open log; -1 if none is."""
     found = connection.execute(_PUBLISHED, {"num": head.num}).scalar()
     return -1 if found is None else int(found)

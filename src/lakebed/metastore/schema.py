@@ -78,6 +78,10 @@ tables = Table(
     Column("next_row_id", BigInteger, nullable=False),
     Column("next_file_id", BigInteger, nullable=False),
     Column("next_partition_id", BigInteger, nullable=False),
+    # Counts how often partitions were forgotten: a number that a process remembers from before may be void.
+    Column("partition_epoch", BigInteger, nullable=False, server_default=text("0")),
+    # Whether vacuum has condemned files: a commit need not look for them otherwise.
+    Column("condemned", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("namespace", "name"),
     sqlite_autoincrement=True,
 )
@@ -160,6 +164,8 @@ _LIVE_OF_KEY: dict[str, Any] = {key: text("removed_version IS NULL AND bucket IS
 LIVE_IN_BUCKET = Index(
     "lakebed_files_live_in_bucket", files.c.table_num, files.c.bucket, files.c.partition_id, **_LIVE_OF_KEY
 )
+_UNSETTLED: dict[str, Any] = {"sqlite_where": text("unsettled = 1"), "postgresql_where": text("unsettled")}
+UNSETTLED = Index("lakebed_files_unsettled", files.c.table_num, files.c.added_version, **_UNSETTLED)
 Index("lakebed_files_gone_added", files.c.table_num, files.c.added_version, **_GONE)
 Index("lakebed_files_gone_removed", files.c.table_num, files.c.removed_version, **_GONE)
 
@@ -222,5 +228,28 @@ tags = Table(
     PrimaryKeyConstraint("table_num", "name"),
 )
 
-OF_ONE_TABLE = (tags, domains, transactions, vectors, files, partitions, versions, schemas)
+# Files that vacuum is about to delete, or has deleted: no commit may bring them back.
+condemned = Table(
+    "lakebed_condemned",
+    metadata,
+    _of_table(),
+    # A data file's path as the file system knows it; or the key of a file of vectors.
+    Column("path", Text, nullable=False),
+    Column("is_vector", Boolean, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("table_num", "path", "is_vector"),
+)
+
+# Versions that running readers need.
+leases = Table(
+    "lakebed_leases",
+    metadata,
+    _of_table(),
+    Column("holder", String, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("holder", "table_num", "version"),
+)
+
+OF_ONE_TABLE = (leases, condemned, tags, domains, transactions, vectors, files, partitions, versions, schemas)
 """What goes when a table is dropped, before the table's own row."""

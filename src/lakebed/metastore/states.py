@@ -12,8 +12,8 @@ from lakebed.core.commit import ROW_TRACKING, Kind
 from lakebed.core.errors import NotFoundError
 from lakebed.core.instant import to_text
 from lakebed.metastore import schema
-from lakebed.metastore.cache import Cache
-from lakebed.metastore.part import Head, Part, find_head, known_version
+from lakebed.metastore.cache import Cache, SchemaGoneError
+from lakebed.metastore.part import Head, Part, find_head, known_version, versions_left
 from lakebed.metastore.records import TableState, VersionRecord
 from lakebed.metastore.rows import dump
 
@@ -50,11 +50,15 @@ class States(Part):
 
     def state(self, table_id: str, version: int | None = None) -> TableState:
         """The table at a version, the newest by default. Raises NotFoundError, saying which there are."""
-        # Of the head only its row can change, and that is one statement; what it refers to is there for good.
-        return self._database.read(
-            lambda connection: state_at(connection, self._cache, find_head(connection, table_id), version),
-            single=version is None,
-        )
+
+        def work(connection: Connection) -> TableState:
+            return state_at(connection, self._cache, find_head(connection, table_id), version)
+
+        try:
+            # Of the head only its row can change, and that is one statement.
+            return self._database.read(work, single=version is None)
+        except SchemaGoneError:
+            return self._database.read(work)
 
     def version_at(self, table_id: str, timestamp: int) -> int:
         """The newest version that was committed at or before ``timestamp`` (ms). Raises NotFoundError."""
@@ -68,6 +72,7 @@ class States(Part):
                     f"table {head} has no version at {to_text(timestamp)}",
                     expected=f"{to_text(first.timestamp)}, when version {first.version} was committed, or later",
                 )
+            _refuse_expired(connection, head, found, timestamp)
             return found
 
         return self._database.read(work)
@@ -129,6 +134,21 @@ def version_before(connection: Connection, head: Head, timestamp: int) -> int:
     """The newest version that was committed at or before a time; -1 if there is none."""
     found: int | None = connection.execute(_AT_TIME, {"num": head.num, "moment": timestamp}).scalar()
     return _NONE if found is None else found
+
+
+def _refuse_expired(connection: Connection, head: Head, found: int, timestamp: int) -> None:
+    """Of a version whose follower has expired, nobody knows how long it was the newest. Raises NotFoundError."""
+    if found == head.version:
+        return
+    then, following = (
+        connection.execute(_ONE_VERSION, {"num": head.num, "version": version}).first()
+        for version in (found, found + 1)
+    )
+    if following is None and (then is None or then.timestamp < timestamp):
+        raise NotFoundError(
+            f"the version that table {head} had at {to_text(timestamp)} has expired",
+            expected=versions_left(connection, head),
+        )
 
 
 def state_at(connection: Connection, cache: Cache, head: Head, version: int | None) -> TableState:
