@@ -6,9 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lakebed.core.actions import Metadata
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
+from lakebed.core.keyed import KeySpec
+from lakebed.core.merging import check_spec
 from lakebed.core.predicate import parse
 from lakebed.core.properties import (
     COLUMN_MAPPING_MODE,
@@ -43,6 +46,7 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         before.schema,
         changes,
         partition_columns=before.partition_columns,
+        protected_columns=_protected(before),
         mapping=is_mapped(before.configuration),
         max_column_id=int(before.configuration.get(MAX_COLUMN_ID, "0")),
         nulls_checked=True,
@@ -60,8 +64,15 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         partition_columns=evolved.partition_columns,
         configuration=configuration,
     )
+    check_spec(draft.metadata)
     not_null = tuple(before.schema[path[0]].physical_name for path in required)
     _finish(draft, Claim(Kind.ALTER, not_null=not_null), "schema", [str(c) for c in changes])
+
+
+def _protected(metadata: Metadata) -> tuple[str, ...]:
+    """The columns whose values decide where a row is and which one counts."""
+    key = KeySpec.of(metadata)
+    return () if key is None else (*key.key, *key.sequence)
 
 
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
@@ -73,6 +84,7 @@ def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> Non
         else:
             configuration.update(to_configuration({name: value}))
     draft.metadata = replace(draft.metadata, configuration=configuration)
+    check_spec(draft.metadata)
     _finish(draft, Claim(Kind.ALTER), "properties", dict(properties))
 
 
