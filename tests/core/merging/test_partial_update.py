@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tables import Table
 
 from lakebed.core.errors import DataError
-
-from tables import Table
 
 GROUPS = {"fields.g_1.sequence-group": "a,b", "fields.g_2.sequence-group": "c,d"}
 TWO_GROUPS = "k int, a int, b int, g_1 int, c int, d int, g_2 int"

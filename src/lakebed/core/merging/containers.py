@@ -125,11 +125,11 @@ def rows_with(key: tuple[str, ...], limit: int | None) -> Callable[[Rows | None,
     """
 
     def add(before: Rows | None, value: Rows | None) -> Rows | None:
-        if before is None or value is None:
-            only = value if before is None else before
-            return only if only is None or limit is None else only[:limit]
+        if before is None and value is None:
+            return None
         rows: dict[Hashable, dict[str, Any] | None] = {}
-        for number, row in enumerate(row for row in (*before, *value) if row is not None):
+        both = (*(before or []), *(value or []))
+        for number, row in enumerate(row for row in both if row is not None):
             name = _key_of(row, key) if key else number
             if name in rows or limit is None or len(rows) < limit:
                 rows[name] = row

@@ -53,7 +53,7 @@ def _whole_rows(rows: Rows, chosen: pl.DataFrame, spec: MergeSpec) -> pa.Table:
     if not spec.keeps_tombstones:
         chosen = chosen.filter(~pl.col(RETRACT))
     kept = pl.when(RETRACT).then(None).otherwise(pl.col(ROW))
-    live, dead = chosen.select(kept)[ROW].to_arrow(), chosen[ROW].to_arrow()
+    live, dead = chosen.select(kept).to_series().to_arrow(), chosen[ROW].to_arrow()
     columns = {}
     for name in rows.source.column_names:
         always = name in spec.key or name in spec.sequence or name == ROW_VERSION_COLUMN

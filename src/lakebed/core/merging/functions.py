@@ -56,8 +56,8 @@ RETRACTABLE = frozenset(
 )  # fmt: skip
 """Functions that can take a row back."""
 
-ORDER_FREE = frozenset({Function.SUM, Function.PRODUCT, Function.COUNT, Function.COLLECT})
-"""Functions that take a late row back from what is there; for the others it lies under what is there."""
+COMMUTES = frozenset({Function.SUM, Function.COUNT})
+"""Functions that may take a row back before it was put; for the others there is nothing to take it back from."""
 
 SKETCHES = frozenset({Function.HLL_SKETCH, Function.THETA_SKETCH})
 

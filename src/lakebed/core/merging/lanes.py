@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from lakebed.core.merging.functions import ORDER_FREE
+from lakebed.core.merging.functions import COMMUTES, Function
 from lakebed.core.merging.rows import KEY_NUMBER, LATE, POSITION, RETRACT, ROW, Rows
 from lakebed.core.merging.spec import FieldRule, MergeSpec, SequenceGroup
+
+UNDER = "under"
+"""Whether a row is late in the table; ``late`` tells whether it is late in its lane."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,7 @@ class Lane:
     source: pa.Table
     keys: int
     frame: pl.DataFrame
-    """Per row: kid, row, pos, state, retract, late. In merge order: late rows go before what is there."""
+    """Per row: kid, row, pos, state, retract, late, under. In merge order: late rows go before what is there."""
     grouped: bool
     has_late: bool
     has_retracts: bool
@@ -27,7 +30,7 @@ class Lane:
     @staticmethod
     def of(rows: Rows, frame: pl.DataFrame, *, grouped: bool) -> Lane:
         """The lane of these rows, put into merge order."""
-        has_late = bool(frame[LATE].any())
+        has_late = bool(frame.select(pl.any_horizontal(pl.col(LATE).any(), pl.col(UNDER).any())).item())
         if has_late:
             order = pl.when(pl.col(LATE)).then(-pl.col(POSITION)).otherwise(pl.col(POSITION))
             frame = frame.sort(order, maintain_order=True)
@@ -40,8 +43,10 @@ class Lane:
             used = used & ~pl.col(RETRACT)
         if self.has_late and self.grouped and rule.function is None:
             used = used & ~pl.col(LATE)
-        if self.has_late and self.has_retracts and rule.function not in ORDER_FREE:
-            used = used & ~(pl.col(LATE) & pl.col(RETRACT))
+        if self.has_late and self.has_retracts and rule.function is not None and rule.function not in COMMUTES:
+            # A row taken back before all that is there finds nothing to be taken from.
+            void = pl.col(UNDER) & pl.col(RETRACT)
+            used = used & ~(void & pl.col(LATE) if rule.function is Function.LAST_VALUE else void)
         return used
 
 
@@ -50,14 +55,18 @@ def plain_lane(rows: Rows, frame: pl.DataFrame, spec: MergeSpec) -> Lane:
     if not spec.aggregates:
         # A row that is taken back says nothing of columns outside of sequence groups.
         frame = frame.filter(~pl.col(RETRACT))
-    return Lane.of(rows, frame, grouped=False)
+    return Lane.of(rows, frame.with_columns(pl.col(LATE).alias(UNDER)), grouped=False)
 
 
 def group_lane(rows: Rows, frame: pl.DataFrame, group: SequenceGroup) -> Lane:
     """The lane of a sequence group: rows without any of its sequence values are not in it."""
-    ranked = with_rank(rows.source, frame, group)
-    late = pl.col("rank") < pl.col("rank").cum_max().over(KEY_NUMBER)
-    return Lane.of(rows, ranked.sort(POSITION, maintain_order=True).with_columns(late.alias(LATE)), grouped=True)
+    ranked = with_rank(rows.source, frame, group).sort(POSITION, maintain_order=True)
+    highest = pl.col("rank").cum_max().shift(1).over(KEY_NUMBER)
+    # A row that is late in the table goes under a row of the same rank in the group.
+    late = (pl.col("rank") < highest) | ((pl.col("rank") == highest) & pl.col(LATE))
+    return Lane.of(
+        rows, ranked.with_columns(pl.col(LATE).alias(UNDER), late.fill_null(False).alias(LATE)), grouped=True
+    )
 
 
 def with_rank(source: pa.Table, frame: pl.DataFrame, group: SequenceGroup) -> pl.DataFrame:

@@ -8,7 +8,7 @@ import polars as pl
 
 from lakebed.core.merging.lanes import with_rank
 from lakebed.core.merging.rows import KEY_NUMBER, KIND, LATE, POSITION, RETRACT, ROW, STATE, VERSION, Rows
-from lakebed.core.merging.spec import DELETE, MergeSpec
+from lakebed.core.merging.spec import DELETE, MergeSpec, SequenceGroup
 
 _CUT = "cut"
 
@@ -23,11 +23,17 @@ class Outcome:
 
 def remove(rows: Rows, spec: MergeSpec) -> tuple[pl.DataFrame, Outcome]:
     """The rows that are merged, and which keys are live, which are tombstones, which are nothing."""
+    if not rows.frame[RETRACT].any():
+        return rows.frame, Outcome(_outcome(rows.frame, rows.frame, spec))
     frame = rows.frame.join(_cuts(rows, spec), on=KEY_NUMBER, how="left", maintain_order="left")
-    # A late row lies under a tombstone: it is gone whatever it says.
-    buried = pl.col(LATE) & (pl.col(_CUT) == 0)
-    touched = frame.filter(~buried.fill_null(False) & (pl.col(POSITION) >= pl.col(_CUT)).fill_null(True))
+    # A late row lies under a tombstone: it is gone whatever it says. And a late removal has nothing to remove.
+    buried = pl.col(LATE) & ((pl.col(_CUT) == 0).fill_null(False) | _removes(rows, spec))
+    touched = frame.filter(~buried & (pl.col(POSITION) >= pl.col(_CUT)).fill_null(True))
     merged = touched.filter((pl.col(POSITION) > pl.col(_CUT)).fill_null(True)).drop(_CUT)
+    if not spec.aggregates:
+        # In a partial-update table nothing can be taken back from a key that has no row.
+        begins = pl.col(POSITION).filter(~pl.col(RETRACT)).min().over(KEY_NUMBER)
+        merged = merged.filter(pl.col(POSITION) >= begins)
     return merged, Outcome(_outcome(touched, merged, spec))
 
 
@@ -36,11 +42,24 @@ def _cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
     tombstone = pl.col(STATE) & pl.col(RETRACT)
     removal = tombstone
     if spec.remove_on_delete:
-        removal = tombstone | ((pl.col(KIND) == DELETE) & ~pl.col(LATE))
+        removal = tombstone | (_removes(rows, spec) & ~pl.col(LATE))
     cuts = rows.frame.filter(removal).select(KEY_NUMBER, pl.col(POSITION).alias(_CUT))
     if spec.remove_on_groups:
         cuts = pl.concat([cuts, _group_cuts(rows, spec)])
     return cuts.group_by(KEY_NUMBER).agg(pl.col(_CUT).max())
+
+
+def _removes(rows: Rows, spec: MergeSpec) -> pl.Expr:
+    """Rows that would take away the whole row if nothing newer was there."""
+    deletes = (pl.col(KIND) == DELETE) & ~pl.col(STATE)
+    if spec.remove_on_delete:
+        return deletes
+    groups = [with_rank(rows.source, rows.frame, group)[ROW] for group in _removing(spec)]
+    return deletes & pl.col(ROW).is_in(pl.concat(groups).implode()) if groups else pl.lit(False)
+
+
+def _removing(spec: MergeSpec) -> list[SequenceGroup]:
+    return [group for group in spec.groups if set(group.sequence) & set(spec.remove_on_groups)]
 
 
 def _group_cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
@@ -49,10 +68,10 @@ def _group_cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
     What is there begins anew after each removal, so that this goes row by row, for the keys with such rows.
     """
     deletes = rows.frame.filter((pl.col(KIND) == DELETE) & ~pl.col(STATE))[KEY_NUMBER].unique()
-    mine = rows.frame.filter(pl.col(KEY_NUMBER).is_in(deletes.implode()))
+    mine = rows.frame.filter(pl.col(KEY_NUMBER).is_in(deletes.implode()) & ~pl.col(LATE))
     cuts: dict[int, int] = {}
     ranks: dict[int, list[tuple[int, int]]] = {}
-    groups = [group for group in spec.groups if set(group.sequence) & set(spec.remove_on_groups)]
+    groups = _removing(spec)
     for number, group in enumerate(groups):
         for row, rank in with_rank(rows.source, mine, group).select(ROW, "rank").iter_rows():
             ranks.setdefault(row, []).append((number, rank))
@@ -70,10 +89,16 @@ def _group_cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
 
 
 def _outcome(touched: pl.DataFrame, merged: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
-    # In a partial-update table a key that nobody put has no row, whatever was taken back from it.
-    makers = merged if spec.aggregates else merged.filter(~pl.col(RETRACT))
-    live = makers.select(KEY_NUMBER).unique().with_columns(pl.lit(True).alias("live"))
-    latest = pl.col(ROW).filter(~pl.col(LATE)).sort_by(pl.col(POSITION).filter(~pl.col(LATE))).last()
-    keys = touched.group_by(KEY_NUMBER).agg(latest, pl.col(VERSION).max())
-    keys = keys.join(live, on=KEY_NUMBER, how="left").with_columns(pl.col("live").fill_null(False)).sort(KEY_NUMBER)
+    live = merged.lazy().select(KEY_NUMBER, pl.lit(True).alias("live")).unique()
+    on_time = ~pl.col(LATE)
+    latest = pl.col(ROW).filter(on_time).get(pl.col(POSITION).filter(on_time).arg_max())
+    keys = (
+        touched.lazy()
+        .group_by(KEY_NUMBER)
+        .agg(latest, pl.col(VERSION).max())
+        .join(live, on=KEY_NUMBER, how="left")
+        .with_columns(pl.col("live").fill_null(False))
+        .sort(KEY_NUMBER)
+        .collect()
+    )
     return keys if spec.keeps_tombstones else keys.filter("live")

@@ -23,6 +23,7 @@ POSITION = "pos"
 """When a row is merged: 0 for the state, then the batch by sequence and order."""
 STATE, RETRACT, LATE = "state", "retract", "late"
 KIND, VERSION = "kind", "version"
+_COLUMNS = (KEY_NUMBER, ROW, POSITION, STATE, KIND, RETRACT, LATE, VERSION)
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,17 @@ class Rows:
 def arrange(state: pa.Table | None, batch: pa.Table, spec: MergeSpec) -> Rows:
     """The rows of both, ordered. Rows that the table ignores are left out; their keys are not."""
     keys = _keys(batch, spec).with_row_index(ROW)
-    numbered = keys.unique(subset=spec.key, keep="first", maintain_order=True)
-    numbered = numbered.select(*spec.key).with_row_index(KEY_NUMBER)
+    distinct = keys.unique(subset=spec.key, keep="first", maintain_order=True)
+    numbered = distinct.select(*spec.key).with_row_index(KEY_NUMBER)
     met = _met(state, numbered, spec)
     kept = 0 if met is None else met.height
     source = batch if met is None or state is None else _joined(state.take(met[ROW].to_arrow()), batch)
-    of_batch = keys.join(numbered, on=list(spec.key), how="left", maintain_order="left")[KEY_NUMBER]
-    numbers = of_batch if met is None else pl.concat([met[KEY_NUMBER], of_batch])
-    frame = _marked(source, numbers, kept, spec)
-    frame = _ordered(source, frame, spec)
-    first = frame.filter(~pl.col(STATE)).group_by(KEY_NUMBER).agg(pl.col(ROW).min()).sort(KEY_NUMBER)[ROW]
-    return Rows(source, frame.filter(~_ignored(spec)).drop("has_state"), first)
+    numbers = keys.join(numbered, on=list(spec.key), how="left", maintain_order="left")[KEY_NUMBER]
+    if met is not None:
+        numbers = pl.concat([met[KEY_NUMBER], numbers])
+    frame = _ordered(source, _marked(source, numbers, kept), spec)
+    ignored = _ignored(spec)
+    return Rows(source, frame if ignored is None else frame.filter(~ignored), distinct[ROW] + kept)
 
 
 def _keys(table: pa.Table, spec: MergeSpec) -> pl.DataFrame:
@@ -75,7 +76,7 @@ def _joined(state: pa.Table, batch: pa.Table) -> pa.Table:
     return pa.concat_tables([state.select(batch.column_names).cast(nullable), batch.cast(nullable)]).combine_chunks()
 
 
-def _marked(source: pa.Table, numbers: pl.Series, kept: int, spec: MergeSpec) -> pl.DataFrame:
+def _marked(source: pa.Table, numbers: pl.Series, kept: int) -> pl.DataFrame:
     kind = pl.Series(KIND, source[KIND_COLUMN]).fill_null(0)
     frame = pl.DataFrame({KEY_NUMBER: numbers, KIND: kind, VERSION: pl.Series(VERSION, source[ROW_VERSION_COLUMN])})
     return frame.with_row_index(ROW).with_columns(
@@ -87,21 +88,25 @@ def _marked(source: pa.Table, numbers: pl.Series, kept: int, spec: MergeSpec) ->
 def _ordered(source: pa.Table, frame: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     if not spec.sequence:
         position = pl.when(STATE).then(0).otherwise(pl.col(ROW).cast(pl.Int64) + 1)
-        return frame.with_columns(position.alias(POSITION), pl.lit(False).alias(LATE), pl.lit(False).alias("has_state"))
+        return frame.with_columns(position.alias(POSITION), pl.lit(False).alias(LATE))
     names = [f"s{index}" for index in range(len(spec.sequence))]
     values = [pl.Series(name, source[column]) for name, column in zip(names, spec.sequence, strict=True)]
-    frame = frame.with_columns(values).sort([*names, ROW], nulls_last=False).with_row_index("at")
+    frame = frame.with_columns(values)
+    theirs = [f"state_{name}" for name in names]
+    states = frame.lazy().filter(STATE).select(
+        KEY_NUMBER, pl.lit(True).alias("met"), *(pl.col(a).alias(b) for a, b in zip(names, theirs, strict=True))
+    )  # fmt: skip
     position = pl.when(STATE).then(0).otherwise(pl.col("at").cast(pl.Int64) + 1)
-    frame = frame.with_columns(position.alias(POSITION)).drop("at")
-    states = frame.filter(STATE).select(
-        KEY_NUMBER, pl.lit(True).alias("has_state"), *(pl.col(name).alias(f"state_{name}") for name in names)
-    )
-    frame = frame.join(states, on=KEY_NUMBER, how="left").with_columns(pl.col("has_state").fill_null(False))
-    late = pl.col("has_state") & ~pl.col(STATE) & older(names, [f"state_{name}" for name in names])
+    late = pl.col("met").fill_null(False) & ~pl.col(STATE) & older(names, theirs)
     return (
-        frame.with_columns(late.alias(LATE))
-        .drop(*names, *(f"state_{name}" for name in names))
+        frame.lazy()
+        .sort([*names, ROW], nulls_last=False)
+        .with_row_index("at")
+        .join(states, on=KEY_NUMBER, how="left", maintain_order="left")
+        .with_columns(position.alias(POSITION), late.alias(LATE))
+        .select(*_COLUMNS)
         .sort(POSITION, maintain_order=True)
+        .collect()
     )
 
 
@@ -115,11 +120,11 @@ def older(left: Sequence[str], right: Sequence[str]) -> pl.Expr:
     return result
 
 
-def _ignored(spec: MergeSpec) -> pl.Expr:
-    """Rows that the table does not look at; a state is never one of them."""
+def _ignored(spec: MergeSpec) -> pl.Expr | None:
+    """Rows that the table does not look at, if it has such; a state is never one of them."""
     if spec.ignore_delete:
         return pl.col(RETRACT) & ~pl.col(STATE)
     if spec.remove_on_delete and not spec.aggregates:
         # partial-update takes whole rows away, so the old half of an update says nothing.
         return pl.col(RETRACT) & ~pl.col(STATE) & (pl.col(KIND) != DELETE)
-    return pl.lit(False)
+    return None

@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 
 from lakebed.core.merging import arithmetic, containers, sketches
-from lakebed.core.merging.functions import SKETCHES, Function
+from lakebed.core.merging.functions import COMMUTES, SKETCHES, Function
 from lakebed.core.merging.lanes import Lane
 from lakebed.core.merging.rows import KEY_NUMBER, LATE, POSITION, RETRACT, ROW
 from lakebed.core.merging.spec import FieldRule
@@ -23,6 +23,11 @@ Step = Callable[[Any, Any], Any]
 
 SAFE_DIGITS = 29
 """Up to this precision a sum of a thousand million decimals stays within the 38 digits of a column's sum."""
+
+_NORMALISES = (Function.COLLECT, Function.NESTED_UPDATE)
+"""Functions that change even a single value: elements become distinct, rows of a nested key one."""
+_TAKES_STEPS = (Function.PRODUCT, Function.COLLECT)
+"""Functions that only go row by row when a row is taken back."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,18 @@ def never_whole(rule: FieldRule) -> bool:
 
 def stepped_keys(lane: Lane, rule: FieldRule) -> pl.Series | None:
     """The keys whose values of this column are merged in steps; None if there are none."""
+    if rule.function is None or (rule.function in COMMUTES and not never_whole(rule)):
+        return None
     used = lane.frame.filter(lane.used(rule)) if lane.has_late or lane.has_retracts else lane.frame
-    if never_whole(rule):
-        if rule.count_limit is not None or rule.function is Function.COLLECT:
-            keys = used[KEY_NUMBER].unique()
-        else:
-            many = used.group_by(KEY_NUMBER).agg(pl.len().alias("n"), pl.col(RETRACT).any().alias("r"))
-            keys = many.filter((pl.col("n") > 1) | pl.col("r"))[KEY_NUMBER]
-    elif lane.has_retracts and rule.function in (Function.PRODUCT, Function.COLLECT):
-        keys = used.filter(RETRACT)[KEY_NUMBER].unique()
+    if rule.function in _NORMALISES and never_whole(rule):
+        keys = used[KEY_NUMBER].unique()
+    elif never_whole(rule):
+        many = used.group_by(KEY_NUMBER).agg(pl.len().alias("n"), pl.col(RETRACT).any().alias("r"))
+        keys = many.filter((pl.col("n") > 1) | pl.col("r"))[KEY_NUMBER]
+    elif lane.has_retracts:
+        # Taking back in the middle of a group's order changes what is there, whatever comes before it.
+        inside = pl.col(RETRACT) if rule.function in _TAKES_STEPS else pl.col(RETRACT) & pl.col(LATE)
+        keys = used.filter(inside)[KEY_NUMBER].unique()
     else:
         return None
     return keys.sort() if len(keys) else None
@@ -101,6 +109,11 @@ def _union_steps(function: Function) -> Steps:
 
 
 _STEPS: Mapping[Function, Callable[[FieldRule], Steps]] = {
+    Function.LAST_VALUE: lambda rule: Steps(lambda before, value: value, lambda before, value: None),
+    Function.LAST_NON_NULL_VALUE: lambda rule: Steps(
+        lambda before, value: before if value is None else value,
+        lambda before, value: before if value is None else None,
+    ),
     Function.SUM: lambda rule: Steps(arithmetic.plus, arithmetic.minus),
     Function.PRODUCT: lambda rule: Steps(arithmetic.times(rule), arithmetic.divided_by(rule)),
     Function.LISTAGG: lambda rule: Steps(containers.joined(rule.delimiter), _kept),

@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.merging.functions import WHOLE_NUMBERS, Function
-from lakebed.core.merging.lanes import Lane
 from lakebed.core.merging.arithmetic import overflow
+from lakebed.core.merging.functions import WHOLE_NUMBERS, Function
+from lakebed.core.merging.lanes import UNDER, Lane
 from lakebed.core.merging.rows import KEY_NUMBER, RETRACT, ROW, STATE
 from lakebed.core.merging.spec import FieldRule
 from lakebed.core.schema import DOUBLE, FLOAT, Decimal, Primitive
@@ -84,7 +84,9 @@ def _latest(lane: Lane, rule: FieldRule, *, skip_nulls: bool) -> Vector:
 
 def _earliest(lane: Lane, rule: FieldRule, *, skip_nulls: bool) -> Vector:
     if not skip_nulls:
-        return Vector(pl.col(ROW).filter(lane.used(rule)).first(), {}, taken(lane, rule.name))
+        # A key that begins with a row taken back begins with a null, as it would in a commit of its own.
+        chosen = pl.when(pl.col(RETRACT)).then(None).otherwise(pl.col(ROW))
+        return Vector(chosen.filter(~(pl.col(UNDER) & pl.col(RETRACT))).first(), {}, taken(lane, rule.name))
     valid = f"valid {rule.name}"
     chosen = pl.col(ROW).filter(lane.used(rule) & pl.col(valid)).first()
     return Vector(chosen, {valid: valid_of(lane, rule.name)}, taken(lane, rule.name))
