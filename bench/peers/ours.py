@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +19,6 @@ class OnRead:
 
     def __init__(self, folder: Path) -> None:
         self._lake = lakebed.connect(folder)
-        self._table: Any = None
 
     def prepare(self, rows: pa.Table) -> pa.Table:
         """Arrow, as it is."""
@@ -43,8 +41,7 @@ class OnRead:
 
     def read(self) -> pa.Table:
         """All rows of the latest version."""
-        rows: pa.Table = self._table.to_arrow()
-        return rows
+        return self._table.to_arrow()
 
     def settle(self) -> None:
         """Deletion vectors for what is unsettled."""
@@ -52,7 +49,7 @@ class OnRead:
 
     def compact(self) -> None:
         """Dead rows leave the files."""
-        self._table.compact()
+        self._table.compact(full=True)
 
 
 class OnWrite(OnRead):
