@@ -319,13 +319,26 @@ def test_configured_kinds(tmp_path: Path) -> None:
 def test_first_row_refuses_deletes_unless_they_are_ignored(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2, 3], "op": ["+I", "-D", "-U"]})
     order = order_for(tmp_path, "id BIGINT", ["id"], engine="first-row", row_kind="op")
-    with pytest.raises(DataError, match=r"2 rows that delete.*like row 1: id=2"):
+    with pytest.raises(DataError, match=r"'first-row' cannot take back 2 rows.*\n.*-D of {'id': 2}"):
         upsert(order, rows)
     ignoring = {"lakebed.ignore-delete": "true"}
     for engine in ("first-row", "deduplicate"):
         order = order_for(tmp_path, "id BIGINT", ["id"], engine=engine, row_kind="op", properties=ignoring)
         done = upsert(order, rows)
         assert (contents(order, done), done.rows, done.deletes) == ([{"id": 1}], 1, 0)
+
+
+def test_deletes_that_cannot_be_merged_are_refused_at_once(tmp_path: Path) -> None:
+    order = order_for(tmp_path, "id BIGINT, n BIGINT", ["id"], engine="partial-update", row_kind="op")
+    with pytest.raises(DataError, match="'partial-update' cannot take back 1 row"):
+        upsert(order, pa.table({"id": [1, 2], "n": [1, 2], "op": ["+I", "-D"]}))
+    assert not files_below(tmp_path)
+    removing = {"lakebed.remove-record-on-delete": "true"}
+    order = order_for(
+        tmp_path, "id BIGINT, n BIGINT", ["id"], engine="partial-update", row_kind="op", properties=removing
+    )
+    done = upsert(order, pa.table({"id": [1, 1], "n": [1, 2], "op": ["+I", "-D"]}))
+    assert [row[KIND_COLUMN] for row in contents(order, done)] == [None, 3]
 
 
 def test_nothing_comes_of_nothing(tmp_path: Path) -> None:

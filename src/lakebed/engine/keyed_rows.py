@@ -11,7 +11,8 @@ import pyarrow.types as pat
 
 from lakebed.core.conform import FIX, check_schema, conform
 from lakebed.core.errors import DataError, InputError
-from lakebed.core.keyed import MergeEngine
+from lakebed.core.file_tags import KIND_COLUMN
+from lakebed.core.merging import MergeSpec, check_rows
 from lakebed.core.recast import NULLS, Findings
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import to_arrow
@@ -61,6 +62,7 @@ class IncomingRows:
         self._physical = to_arrow(self._loose, physical=True)
         self._slice_bytes = slice_bytes
         self._kind = None if order.row_kind is None else self._position(incoming, order.row_kind, "row kinds")
+        self._merging = MergeSpec.of(order.metadata)
         self._meanings = row_kinds.meanings(order.row_kinds)
         self._helpers = self._helper_positions(incoming)
         beside = {at for at in (self._kind, *self._helpers) if at is not None and not self._stored(incoming.names[at])}
@@ -87,6 +89,8 @@ class IncomingRows:
         rows = without_empty_partitions(fitting, self._order.metadata)
         self._look_for_null_keys(rows, first_row, null_keys)
         self._check_required(rows, kinds, first_row)
+        if kinds is not None:
+            check_rows(pa.table(rows.append_column(KIND_COLUMN, kinds)), self._merging)
         helpers = tuple(_plain(raw.column(at)) for at in self._helpers)
         return KeyedPart(reinterpreted(rows, self._physical), kinds, helpers)
 
@@ -94,17 +98,7 @@ class IncomingRows:
         if self._kind is None:
             return None
         kinds = row_kinds.deletions(batch, self._kind, self._meanings, self._order.table_name, first_row)
-        if kinds.null_count == len(kinds):
-            return None
-        if self._order.key.engine is MergeEngine.FIRST_ROW and not self._order.ignores_deletes:
-            refused = RefusedRows()
-            refused.look(kinds.is_valid(), batch, first_row, list(self._order.key.key))
-            raise refused.error(
-                self._order.table_name,
-                "that delete, in a table that keeps the first row of a key",
-                "set the property ignore-delete to pass them over",
-            )
-        return kinds
+        return None if kinds.null_count == len(kinds) else kinds
 
     def _look_for_null_keys(self, rows: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> None:
         missing: pa.Array | None = None

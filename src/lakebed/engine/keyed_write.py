@@ -119,18 +119,21 @@ class KeyedWriter:
             return
         block = RowBlock(self._parts, self._loose)
         self._bytes = 0
-        for plan in UpsertLayout(block, self._order, self._buckets).files():
-            self._write_file(block, plan)
-        del block
+        # What decided the order of the rows is free again before the first file is encoded.
+        plans = list(UpsertLayout(block, self._order, self._buckets).files())
+        for at, plan in enumerate(plans, 1):
+            self._write_file(block, plan, last=at == len(plans))
         pa.default_memory_pool().release_unused()
 
-    def _write_file(self, block: RowBlock, plan: FilePlan) -> None:
+    def _write_file(self, block: RowBlock, plan: FilePlan, *, last: bool) -> None:
         kinds = block.kinds(plan.rows)
         schema = self._file if kinds is None else self._file_with_kinds
         path = self._path(plan)
         reach(Step.WRITE_OPENED)
         self._paths.append(path)
         rows = block.taken(plan.rows, kinds, schema)
+        if last:
+            block.release()
         written = write_file(self._order.store, path, rows, schema, self._order.options, self._indexed)
         reach(Step.WRITE_CLOSED)
         self._buckets.wrote(plan.place, plan.number, written.num_rows)

@@ -63,6 +63,11 @@ class RowBlock:
         columns = table.columns if kinds is None else [*table.columns, kinds]
         return pa.Table.from_arrays(columns, schema=schema)
 
+    def release(self) -> None:
+        """Let go of the rows; nothing can be taken any more, and what was taken stays."""
+        self._frame, self._table = None, None
+        self._columns.clear()
+
     def _polars(self) -> pl.DataFrame:
         import polars as pl
 

@@ -1,0 +1,63 @@
+"""One process that upserts a lot of rows and says how much memory it needed: MiB before and at the peak.
+
+python upsert_memory_worker.py <directory> <MiB of rows> <MiB of writer_memory_limit> <buckets>
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars  # noqa: F401 - loaded before the first measurement
+import pyarrow as pa
+import pyarrow.compute as pc
+from upserting import order_for
+
+from lakebed.core.options import Options
+from lakebed.engine.keyed_write import write_upserts
+
+ROWS = 32_768
+SCHEMA = "id BIGINT, a BIGINT, b BIGINT, c DOUBLE, d DOUBLE, e STRING, f STRING, g TIMESTAMP, h BOOLEAN, i BIGINT"
+
+
+def numbers(below: int) -> pa.Array:
+    return pc.floor(pc.multiply(pc.random(ROWS), float(below))).cast(pa.int64())
+
+
+def batch() -> pa.RecordBatch:
+    """Ten columns of random values, which neither sort nor compress well."""
+    columns = [numbers(1 << 50) for _ in range(3)] + [pc.random(ROWS), pc.random(ROWS)]
+    columns += [numbers(1 << 50).cast(pa.string()), numbers(500).cast(pa.string())]
+    columns += [numbers(1 << 50).cast(pa.timestamp("us", "UTC")), pc.equal(numbers(2), 1), numbers(1 << 20)]
+    return pa.record_batch(columns, names=["id", *"abcdefghi"])
+
+
+def batches(total: int) -> Iterator[pa.RecordBatch]:
+    made = 0
+    while made < total:
+        rows = batch()
+        made += rows.nbytes
+        yield rows
+
+
+def peak() -> int:
+    """The most memory that this process has had, in MiB."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) // 1024
+
+
+def main() -> None:
+    root, total, limit, buckets = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    options = Options(writer_memory_limit=limit << 20, sync=False)
+    order = order_for(root, SCHEMA, ["id"], buckets=buckets, options=options)
+    schema = batch().schema
+    before = peak()
+    done = write_upserts(pa.RecordBatchReader.from_batches(schema, batches(total << 20)), order)
+    assert done.rows * 10 * 8 > total << 19
+    print(before, peak(), len(done.files))
+
+
+if __name__ == "__main__":
+    main()
