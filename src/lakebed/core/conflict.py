@@ -13,7 +13,7 @@ from typing import Any
 from lakebed.core.actions import AddFile, FileKey, Metadata, RemoveFile
 from lakebed.core.bucketing import overlaps
 from lakebed.core.commit import Bucket, Claim, Conflict, Kind, PreparedCommit, Recompute, Winner, partition_key
-from lakebed.core.file_tags import bucket_of
+from lakebed.core.file_tags import bucket_of, is_unsettled
 from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.core.predicate import may_match_files
 from lakebed.core.properties import is_mapped
@@ -122,9 +122,15 @@ def _depends(key: KeySpec) -> bool:
 
 
 def _check_alter(mine: PreparedCommit, claim: Claim, winner: Winner) -> Verdict:
-    """A schema change: rebase, except on another one, or on nulls in a column that I made non-null."""
+    """A schema change: rebase, except on another one, or on nulls in a column that I made non-null.
+
+    One that changes how rows are merged has settled those that were written for the old rules.
+    """
     if winner.metadata is not None or winner.protocol is not None:
         return _conflict(mine, claim, winner, "it changed the schema or the properties too")
+    moved = _my_keys(mine) & _their_keys(winner)
+    if moved or (claim.settles and any(is_unsettled(add) for add in winner.adds)):
+        return Recompute(mine.table_name, winner.version, files=moved)
     for name in claim.not_null:
         if any(_may_hold_null(add, (name,)) for add in winner.adds if add.data_change):
             return _conflict(mine, claim, winner, f"it may have added nulls to column {name!r}")

@@ -11,7 +11,7 @@ from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
 from lakebed.core.keyed import KeySpec
-from lakebed.core.merging import check_spec
+from lakebed.core.merging import MergeSpec, check_spec
 from lakebed.core.predicate import parse
 from lakebed.core.properties import (
     COLUMN_MAPPING_MODE,
@@ -30,6 +30,7 @@ from lakebed.delta.features import grown
 from lakebed.engine.draft import Draft
 from lakebed.engine.point import DraftPoint
 from lakebed.engine.scan import ScanOrder, scan
+from lakebed.engine.settle import settle_for
 
 
 def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
@@ -77,15 +78,26 @@ def _protected(metadata: Metadata) -> tuple[str, ...]:
 
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
     """Set properties; a value of None removes one. Raises OptionError."""
-    configuration = dict(draft.metadata.configuration)
+    before = draft.metadata
+    configuration = dict(before.configuration)
     for name, value in named(properties).items():
         if value is None:
             configuration.pop(configuration_key(name), None)
         else:
             configuration.update(to_configuration({name: value}))
-    draft.metadata = replace(draft.metadata, configuration=configuration)
-    check_spec(draft.metadata)
-    _finish(draft, Claim(Kind.ALTER), "properties", dict(properties))
+    after = replace(before, configuration=configuration)
+    check_spec(after)
+    # Rows that wait to be merged were written for the old rules.
+    buckets = settle_for(draft) if _merges_otherwise(before, after) else frozenset()
+    draft.metadata = after
+    claim = Claim(Kind.ALTER, buckets=buckets, settles=_merges_otherwise(before, after))
+    _finish(draft, claim, "properties", dict(properties))
+
+
+def _merges_otherwise(before: Metadata, after: Metadata) -> bool:
+    """Whether rows of one key become another row than before."""
+    key = KeySpec.of(before)
+    return key is not None and key.combines and MergeSpec.of(before) != MergeSpec.of(after)
 
 
 def set_comment(draft: Draft, comment: str | None) -> None:

@@ -25,6 +25,7 @@ from lakebed.core.actions import (
 )
 from lakebed.core.commit import Bucket, Claim, Kind, PreparedCommit, partition_key
 from lakebed.core.errors import InputError, StorageError
+from lakebed.core.file_tags import bucket_of
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.properties import value_of
@@ -95,15 +96,20 @@ class Draft:
             pending = may_match_files(predicate, pending, self.metadata)
         return [*kept, *pending]
 
-    def live_in(self, places: Collection[str]) -> list[AddFile]:
-        """The files of these partitions (as ``partition_key`` texts), or of all of them if ``places`` has ""."""
+    def live_in(self, places: Collection[str], buckets: Collection[int] | None = None) -> list[AddFile]:
+        """The files of these partitions (as ``partition_key`` texts; "" means all of them) and buckets."""
         metastore, table_id = self.handle.metastore, self.handle.table_id
         numbers = None
         if "" not in places:
             found = metastore.partitions(table_id)
             numbers = [number for number, values in found.items() if partition_key(values) in places]
-        stored = metastore.files(table_id, self.base.version, partitions=numbers)
-        added = [add for add in self.adds.values() if numbers is None or partition_key(add.partition_values) in places]
+        stored = metastore.files(table_id, self.base.version, partitions=numbers, buckets=buckets)
+        added = [
+            add
+            for add in self.adds.values()
+            if (numbers is None or partition_key(add.partition_values) in places)
+            and (buckets is None or bucket_of(add) in buckets)
+        ]
         return [*(add for add in stored.adds() if add.key not in self.removes), *added]
 
     def add_new(self, files: Sequence[AddFile]) -> None:

@@ -82,7 +82,9 @@ def settle_own(draft: Draft, key: KeySpec) -> frozenset[Bucket]:
 def _with_neighbours(draft: Draft, key: KeySpec, files: Sequence[AddFile]) -> dict[Unit, list[AddFile]]:
     """The units of ``files``, with everything else that is in them."""
     touched = {key.bucket(add) for add in files}
-    units = units_of(draft.live_in({place for place, _ in touched}), key)
+    # Buckets of a fixed number overlap with no other.
+    numbers = {number for _, number in touched} if isinstance(key.buckets, int) else None
+    units = units_of(draft.live_in({place for place, _ in touched}, numbers), key)
     return {unit: members for unit, members in units.items() if unit.buckets & touched}
 
 
