@@ -184,6 +184,8 @@ class RewriteWriter:
             target.stream.write(self._full.stored(part))
             if target.stream.size >= self._target_size:
                 self._close(target)
+        del rows, part
+        pa.default_memory_pool().release_unused()
 
     def _close(self, target: _Target) -> None:
         assert target.stream is not None
