@@ -104,8 +104,9 @@ def rewrite(order: WriteOrder, sources: Sequence[Source], *, bucket_of: BucketOf
 
     Rows keep their partition, and their bucket unless ``bucket_of`` tells another; files of a table with a key
     are sorted by it. Tombstones are kept if the table remembers deleted keys, but for those that a later row of
-    their key replaces. Memory is bounded by ``writer_memory_limit``, however large the sources are. Raises
-    InputError when sources of several buckets come without ``bucket_of``.
+    their key replaces. Rows in memory are limited by ``writer_memory_limit``, however large the sources are; the
+    pages of open files and the encoder come on top. Raises InputError when sources of several buckets come
+    without ``bucket_of``.
     """
     unsorted: set[str] = set()
     while True:

@@ -85,7 +85,7 @@ class _Target:
 
 
 class RewriteWriter:
-    """Writes tracked rows as new files of a table; memory stays below ``writer_memory_limit``.
+    """Writes tracked rows as new files of a table; those that wait take half of ``writer_memory_limit``.
 
     Rows of a bucket that fit into memory become one file. Otherwise they are written row group by row group, and
     the next file begins when one has reached its target size. Use it as a context manager: leaving it by an
