@@ -60,10 +60,7 @@ def divided_by(rule: FieldRule) -> Step:
         if isinstance(value, float):
             return _float_ratio(before, value)
         if value == 0:
-            raise DataError(
-                f"a zero cannot be taken back from the product of column {rule.name!r}",
-                fix=f"set 'fields.{rule.name}.ignore-retract' to true",
-            )
+            raise zero_taken_back(rule)
         if isinstance(rule.type, Decimal):
             return _scaled(_EXACT.divide(before, value), rule)
         # Towards zero, as in Java and Spark.
@@ -71,6 +68,15 @@ def divided_by(rule: FieldRule) -> Step:
         return quotient if (before < 0) == (value < 0) else -quotient
 
     return step
+
+
+def zero_taken_back(rule: FieldRule, problems: tuple[str, ...] = ()) -> DataError:
+    """The error for a product of whole numbers or decimals that a zero is taken back from."""
+    return DataError(
+        f"a zero cannot be taken back from the product of column {rule.name!r}",
+        problems,
+        fix=f"set 'fields.{rule.name}.ignore-retract' to true",
+    )
 
 
 def _float_ratio(before: float, value: float) -> float:

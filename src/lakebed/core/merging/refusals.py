@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import decimal
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.core.errors import DataError
 from lakebed.core.file_tags import KIND_COLUMN
 from lakebed.core.keyed import MergeEngine
+from lakebed.core.merging.arithmetic import zero_taken_back
 from lakebed.core.merging.functions import Function
 from lakebed.core.merging.spec import DELETE, UPDATE_BEFORE, MergeSpec
-from lakebed.core.schema import DOUBLE, FLOAT
+from lakebed.core.schema import DOUBLE, FLOAT, Decimal
 
 _NAMES = {UPDATE_BEFORE: "-U", DELETE: "-D"}
 
@@ -94,12 +97,10 @@ def _check_products(batch: pa.Table, spec: MergeSpec) -> None:
             continue
         if rule.name not in batch.column_names:
             continue
+        column = batch[rule.name]
+        zero = pa.scalar(decimal.Decimal(0) if isinstance(rule.type, Decimal) else 0, column.type)
         taken = pc.is_in(batch[KIND_COLUMN], pa.array(kinds, pa.int8()))
-        zeros = batch.filter(pc.and_kleene(taken, pc.equal(batch[rule.name].cast(pa.float64()), 0.0)))
+        zeros = batch.filter(pc.and_kleene(taken, pc.equal(column, zero)))
         if zeros.num_rows:
             example = zeros.slice(0, 1).select(spec.key).to_pylist()[0]
-            raise DataError(
-                f"a zero cannot be taken back from the product of column {rule.name!r}: {zeros.num_rows} rows",
-                (f"for example {example}",),
-                fix=f"set 'fields.{rule.name}.ignore-retract' to true",
-            )
+            raise zero_taken_back(rule, (f"{zeros.num_rows} rows, for example {example}",))

@@ -24,7 +24,7 @@ class Outcome:
 def remove(rows: Rows, spec: MergeSpec) -> tuple[pl.DataFrame, Outcome]:
     """The rows that are merged, and which keys are live, which are tombstones, which are nothing."""
     if not rows.frame[RETRACT].any():
-        return rows.frame, Outcome(_outcome(rows.frame, rows.frame, spec))
+        return rows.frame, Outcome(_latest(rows.frame, spec).with_columns(pl.lit(True).alias("live")).collect())
     frame = rows.frame.join(_cuts(rows, spec), on=KEY_NUMBER, how="left", maintain_order="left")
     # A late row lies under a tombstone: it is gone whatever it says. And a late removal has nothing to remove.
     buried = pl.col(LATE) & ((pl.col(_CUT) == 0).fill_null(False) | _removes(rows, spec))
@@ -90,15 +90,15 @@ def _group_cuts(rows: Rows, spec: MergeSpec) -> pl.DataFrame:
 
 def _outcome(touched: pl.DataFrame, merged: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame:
     live = merged.lazy().select(KEY_NUMBER, pl.lit(True).alias("live")).unique()
-    on_time = ~pl.col(LATE)
-    latest = pl.col(ROW).filter(on_time).get(pl.col(POSITION).filter(on_time).arg_max())
-    keys = (
-        touched.lazy()
-        .group_by(KEY_NUMBER)
-        .agg(latest, pl.col(VERSION).max())
-        .join(live, on=KEY_NUMBER, how="left")
-        .with_columns(pl.col("live").fill_null(False))
-        .sort(KEY_NUMBER)
-        .collect()
-    )
-    return keys if spec.keeps_tombstones else keys.filter("live")
+    keys = _latest(touched, spec).join(live, on=KEY_NUMBER, how="left", maintain_order="left")
+    known = keys.with_columns(pl.col("live").fill_null(False))
+    return (known if spec.keeps_tombstones else known.filter("live")).collect()
+
+
+def _latest(touched: pl.DataFrame, spec: MergeSpec) -> pl.LazyFrame:
+    """Per key the row whose sequence it has now, and its version."""
+    latest = pl.col(ROW).last()
+    if spec.sequence:
+        on_time = ~pl.col(LATE)
+        latest = pl.col(ROW).filter(on_time).get(pl.col(POSITION).filter(on_time).arg_max())
+    return touched.lazy().group_by(KEY_NUMBER).agg(latest, pl.col(VERSION).max()).sort(KEY_NUMBER)
