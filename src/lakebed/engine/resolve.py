@@ -6,8 +6,10 @@ combine rows are in ``combine``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import polars as pl
 import pyarrow as pa
@@ -17,17 +19,18 @@ from lakebed.core.actions import AddFile
 from lakebed.core.errors import LakebedError
 from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import MergeEngine
-from lakebed.engine.resolving.kernel import INDEX, WINS, at_least, mark_winners, plain
+from lakebed.engine.resolving.kernel import INDEX, at_least, plain, winners
 from lakebed.engine.resolving.key_file import open_keys
 from lakebed.engine.resolving.matching import DELETES, Found, match_files
 from lakebed.engine.resolving.order import KIND, POSITION, BucketFiles, ResolveOrder
 from lakebed.engine.resolving.ranges import KeyRange, key_ranges
+from lakebed.engine.scan import READ_THREADS
 from lakebed.storage.deletion_vector import from_arrow
 from lakebed.storage.forked import polars_is_lost
 
 __all__ = ["BucketFiles", "Matched", "Resolution", "ResolveOrder", "match", "refuse_fork", "resolve"]
 
-_FILE = "file"
+_DELETE = "delete"
 
 
 @dataclass(frozen=True)
@@ -100,64 +103,70 @@ class _Range:
     span: KeyRange
 
     def resolve(self) -> Resolution:
-        rows = self._changed()
-        first = self.order.key.engine is MergeEngine.FIRST_ROW
-        dropped = rows.clear()
+        layout, first = self.order.layout, self.order.key.engine is MergeEngine.FIRST_ROW
+        rows, deletes, starts = self._changed()
+        puts = rows.filter(~deletes) if first else rows
+        candidates = winners(puts, layout.keys, layout.sequences, first=first)
         if first:
-            dropped, rows = rows.filter(pl.col(KIND)), rows.filter(~pl.col(KIND))
-        layout = self.order.layout
-        marked = mark_winners(rows, layout.keys, layout.sequences, first=first)
-        candidates = marked.filter(pl.col(WINS)).with_row_index(INDEX)
+            candidates = candidates.with_columns((~deletes).arg_true()[candidates[INDEX]].alias(INDEX))
         found = match_files(self.order, self.files.settled, candidates, state=bool(layout.sequences))
-        beaten = [self._beaten(one, candidates, first) for one in found]
-        lost = pl.concat([b.lost for b in beaten]).unique() if beaten else pl.Series(dtype=pl.UInt32)
-        defeated = pl.col(INDEX).is_in(lost.implode())
-        alive = candidates.filter(~(defeated | pl.col(KIND)))
-        losers = [marked.filter(~pl.col(WINS)), candidates.filter(defeated | pl.col(KIND)), dropped]
-        dead = {**self._positions(losers), **{b.path: b.dead for b in beaten if b.dead is not None}}
+        offered = rows.select(*layout.sequences, deletes.alias(_DELETE))
+        beaten = [self._beaten(one, offered, first) for one in found]
+        alive = pl.zeros(rows.height, pl.Boolean, eager=True).scatter(candidates[INDEX], True)
+        for one in beaten:
+            alive = alive.scatter(one.lost, False)
+        alive &= ~deletes
+        dead = {
+            **self._losers(rows[POSITION], ~alive, starts),
+            **{b.path: b.dead for b in beaten if b.dead is not None},
+        }
         replaced, deleted = sum(b.replaced for b in beaten), sum(b.deleted for b in beaten)
-        return Resolution(dead, replaced, deleted, alive.height - replaced)
+        return Resolution(dead, replaced, deleted, int(alive.sum()) - replaced)
 
-    def _changed(self) -> pl.DataFrame:
-        """The keys of the unsettled files in fold order; ``kind`` tells whether a row is a delete."""
-        order = self.order
-        frames: list[pl.DataFrame] = []
-        for number, add in enumerate(self.files.unsettled):
-            kinds = tombstones_of(add) > 0
-            sequence = bool(order.key.sequence)
-            with open_keys(order, add, sequence=sequence, kind=kinds, where=order.where) as file:
-                deletes = pl.col(KIND).is_in(DELETES).fill_null(False) if kinds else pl.lit(False)
-                for frame in [file.frame([]), *file.frames(self.span.groups(file))]:
-                    rows = self.span.filter(frame, order.layout.keys)
-                    origin = pl.lit(number, pl.UInt32).alias(_FILE)
-                    frames.append(rows.select(pl.exclude(KIND), deletes.alias(KIND), origin))
-        return pl.concat(frames)
+    def _changed(self) -> tuple[pl.DataFrame, pl.Series, list[int]]:
+        """The keys of the unsettled files in fold order, which rows are deletes, and where each file's rows start."""
+        with ThreadPoolExecutor(READ_THREADS, "lakebed-resolve") as pool:
+            parts = list(pool.map(self._changed_in, self.files.unsettled))
+        rows = pl.concat([part.drop(KIND) for part in parts], rechunk=True)
+        deletes = pl.concat([part[KIND] for part in parts], rechunk=True)
+        starts = list(accumulate((part.height for part in parts), initial=0))
+        return rows, deletes, starts
 
-    def _beaten(self, found: Found, candidates: pl.DataFrame, first: bool) -> _Beaten:
+    def _changed_in(self, add: AddFile) -> pl.DataFrame:
+        """The keys of one unsettled file; ``kind`` tells whether a row is a delete."""
+        order, kinds = self.order, tombstones_of(add) > 0
+        deletes = pl.col(KIND).is_in(DELETES).fill_null(False) if kinds else pl.lit(False)
+        with open_keys(order, add, sequence=bool(order.key.sequence), kind=kinds, where=order.where) as file:
+            frames = [self.span.filter(frame, order.layout.keys) for frame in file.frames(self.span.groups(file))]
+            rows = pl.concat(frames) if frames else file.frame([])
+        return rows.select(pl.exclude(KIND), deletes.alias(KIND))
+
+    def _beaten(self, found: Found, offered: pl.DataFrame, first: bool) -> _Beaten:
         """What the candidates did to a settled file's rows, or these to them."""
         if first:
             return _Beaten(found.add.path, None, found.live[INDEX])
         sequence = self.order.layout.sequences
         mine = [f"{name} of the candidate" for name in sequence]
-        columns = [pl.col(KIND).alias("delete"), *(pl.col(a).alias(b) for a, b in zip(sequence, mine, strict=True))]
-        offered = candidates.select(columns)
+        offered = offered.rename(dict(zip(sequence, mine, strict=True)))
         live = pl.concat([found.live, offered[found.live[INDEX]]], how="horizontal")
         gone = pl.concat([found.gone, offered[found.gone[INDEX]]], how="horizontal")
         newer = at_least(mine, sequence)
         killed = live.filter(newer)
         lost = pl.concat([live.filter(~newer)[INDEX], gone.filter(~newer)[INDEX]])
-        deleted = int(killed["delete"].sum())
         if not killed.height:
             return _Beaten(found.add.path, None, lost)
         dead = found.before | from_arrow(killed[POSITION].to_arrow())
+        deleted = int(killed[_DELETE].sum())
         return _Beaten(found.add.path, dead, lost, killed.height - deleted, deleted)
 
-    def _positions(self, parts: Iterable[pl.DataFrame]) -> dict[str, BitMap64]:
-        rows = pl.concat([part.select(_FILE, POSITION) for part in parts])
-        groups = rows.partition_by(_FILE, as_dict=True, include_key=False)
-        return {
-            self.files.unsettled[number].path: from_arrow(g[POSITION].to_arrow()) for (number,), g in groups.items()
-        }
+    def _losers(self, positions: pl.Series, dead: pl.Series, starts: Sequence[int]) -> dict[str, BitMap64]:
+        """The dead rows of the unsettled files that have any."""
+        found = {}
+        for add, (start, stop) in zip(self.files.unsettled, pairwise(starts), strict=True):
+            mine = positions.slice(start, stop - start).filter(dead.slice(start, stop - start))
+            if len(mine):
+                found[add.path] = from_arrow(mine.to_arrow())
+        return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import polars as pl
 
 INDEX = "index"
 """The column of a key's row number, in the keys and in what ``pairs`` gives."""
-WINS = "wins"
+_SAME = "same as above"
 
 _WINDOW = 250_000
 _LONG_DIGITS = 18
@@ -32,8 +32,8 @@ def plain(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
 
 def ascending(rows: pl.DataFrame, by: Sequence[str]) -> bool:
     """Whether every row's key is greater than that of the row before."""
-    if rows.height < 2:
-        return True
+    if not rows[by[0]].is_sorted():  # it stops at the first row that is not
+        return False
     greater = pl.lit(False)
     for name in reversed(by):
         now, before = pl.col(name), pl.col(name).shift(1)
@@ -41,19 +41,31 @@ def ascending(rows: pl.DataFrame, by: Sequence[str]) -> bool:
     return bool(rows.select(greater.slice(1).all()).item())
 
 
-def mark_winners(
-    rows: pl.DataFrame, by: Sequence[str], sequence: Sequence[str], *, first: bool = False
-) -> pl.DataFrame:
-    """The rows sorted by key, with the column ``wins``: true for one row of each key.
+def winners(rows: pl.DataFrame, by: Sequence[str], sequence: Sequence[str], *, first: bool = False) -> pl.DataFrame:
+    """Each key once, sorted, with the ``index`` of the row that wins.
 
     It is the row with the highest sequence (nulls lowest), the last of those in the order given; or the ``first``.
     """
-    if not sequence and ascending(rows, by):
-        return rows.with_columns(pl.lit(True).alias(WINS))
-    ordered = rows.sort([*by, *sequence], nulls_last=False, maintain_order=True)
-    other = 1 if first else -1
-    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(other) for name in by)
-    return ordered.with_columns((~same).fill_null(True).alias(WINS))
+    number = pl.int_range(0, pl.len(), dtype=pl.UInt32).alias(INDEX)
+    numbered = rows.select(*by, number)
+    if ascending(rows, by):
+        return numbered
+    # Sorted files one after the other are runs, which a stable sort merges; further columns would cost much more.
+    ordered = numbered.sort(by, maintain_order=True)
+    above = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in by).fill_null(False)
+    if sequence:
+        ordered = _by_sequence(ordered.with_columns(above.alias(_SAME)), rows, by, sequence)
+    return ordered.filter(~above) if first else ordered.filter(~above.shift(-1, fill_value=False))
+
+
+def _by_sequence(ordered: pl.DataFrame, rows: pl.DataFrame, by: Sequence[str], sequence: Sequence[str]) -> pl.DataFrame:
+    """The rows sorted by key, those of one key now by sequence: only keys that are there several times move."""
+    repeated = ordered[_SAME] | ordered[_SAME].shift(-1, fill_value=False)
+    among = ordered.filter(repeated).select(*by, INDEX)
+    values = rows.select(sequence)[among[INDEX]]
+    moved = pl.concat([among, values], how="horizontal").sort([*by, *sequence], nulls_last=False, maintain_order=True)
+    index = ordered[INDEX].scatter(repeated.arg_true(), moved[INDEX])
+    return ordered.select(*by, index)
 
 
 def pairs(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

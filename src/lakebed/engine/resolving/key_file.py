@@ -65,6 +65,8 @@ class KeyFile:
 
     def frame(self, groups: Sequence[RowGroup]) -> pl.DataFrame:
         """The rows of these groups as one frame."""
+        if not groups:
+            return self._empty()
         rows = self._read_plain(groups) if _contiguous(groups) else None
         if rows is None:
             raw = self.reader.table([f.physical_name for f in self.stored], [g.index for g in groups])
@@ -73,6 +75,16 @@ class KeyFile:
         if self.where is not None:
             rows = rows.filter(pl.Series(evaluate(self.where, _logical(rows, self.key))))
         return rows.with_columns(plain(pl.col(name), rows.schema[name]) for name in self.keys)
+
+    def _empty(self) -> pl.DataFrame:
+        rows = _frame(to_arrow(self.stored).empty_table())
+        return rows.select(
+            *(
+                plain(pl.col(name), kind).alias(name) if name in self.keys else name
+                for name, kind in rows.schema.items()
+            ),
+            pl.lit(0, pl.Int64).alias(POSITION),
+        ).clear()
 
     def first_keys(self) -> pl.DataFrame:
         """The key of each group's first row; in a sorted file its smallest."""
@@ -87,7 +99,7 @@ class KeyFile:
 
     def _read_plain(self, groups: Sequence[RowGroup]) -> pl.DataFrame | None:
         """The rows straight into polars, in half of Arrow's time; None if it cannot."""
-        if self.path is None or not groups:
+        if self.path is None:
             return None
         start, stop = groups[0].start, groups[-1].start + groups[-1].num_rows
         columns = [pl.col(f.physical_name).alias(f.name) for f in self.stored]
@@ -127,8 +139,6 @@ def _contiguous(groups: Sequence[RowGroup]) -> bool:
 
 
 def _positions(groups: Sequence[RowGroup]) -> pl.Series:
-    if not groups:
-        return pl.Series([], dtype=pl.Int64)
     if _contiguous(groups):
         return pl.int_range(groups[0].start, groups[-1].start + groups[-1].num_rows, eager=True)
     return pl.concat([pl.int_range(g.start, g.start + g.num_rows, eager=True) for g in groups])

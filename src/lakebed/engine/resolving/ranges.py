@@ -14,6 +14,7 @@ from lakebed.engine.resolving.order import ResolveOrder
 from lakebed.storage.footer import RowGroup
 
 _SIZE = "size"
+_PACKED = 32
 
 
 @dataclass(frozen=True)
@@ -48,18 +49,27 @@ class KeyRange:
 
 def key_ranges(order: ResolveOrder, files: Sequence[AddFile]) -> list[KeyRange]:
     """Ranges that cover all keys, each with about ``limit`` bytes of the files' keys or less; mostly there is one."""
+    if _surely_few(order, files):
+        return [KeyRange()]
     sizes: list[pl.DataFrame] = []
+    sequence = bool(order.key.sequence)
     total = 0
     for add in files:
-        with open_keys(order, add, sequence=bool(order.key.sequence), kind=False) as file:
+        with open_keys(order, add, sequence=sequence, kind=False) as file:
             total += file.num_bytes
     if total <= order.limit:
         return [KeyRange()]
     for add in files:
-        with open_keys(order, add, sequence=bool(order.key.sequence), kind=False) as file:
+        with open_keys(order, add, sequence=sequence, kind=False) as file:
             if any(group.num_rows for group in file.groups):
                 sizes.append(file.first_keys().with_columns(pl.Series(_SIZE, file.group_sizes())))
     return _cut(pl.concat(sizes), order.limit, order.layout.keys)
+
+
+def _surely_few(order: ResolveOrder, files: Sequence[AddFile]) -> bool:
+    """Whether the log alone tells that the keys fit, so that no footer need be read."""
+    # Sorted keys are packed tightly, but hardly ever beyond this factor.
+    return sum(add.size for add in files) * _PACKED <= order.limit
 
 
 def _cut(starts: pl.DataFrame, limit: int, by: Sequence[str]) -> list[KeyRange]:
