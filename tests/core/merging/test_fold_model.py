@@ -115,13 +115,11 @@ class Pair:
 
 
 def plain(value: Any) -> Any:
-    """The value without what the two sides may differ in: pairs or dicts, the order of a map and of a nested table."""
+    """The value without what the two sides may differ in: pairs or dicts, and the order of a map."""
     if isinstance(value, dict):
         return frozenset((name, plain(member)) for name, member in value.items())
     if isinstance(value, list) and value and isinstance(value[0], tuple):
         return frozenset(value)
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return sorted((plain(member) for member in value), key=repr)
     if isinstance(value, list):
         return tuple(plain(member) for member in value) or frozenset()
     return "nan" if isinstance(value, float) and math.isnan(value) else value
