@@ -1,0 +1,120 @@
+"""Resolutions that this process has made: a version is resolved once, however many readers ask."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+
+from pyroaring import BitMap64
+
+from lakebed.core.options import MIB
+from lakebed.core.predicate import render
+from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder, resolve
+
+DEFAULT_BYTES = 256 * MIB
+
+
+class ResolutionCache:
+    """The resolutions that were used last, up to ``limit`` bytes. Threads share it.
+
+    Two threads that ask for the same one at once get one computation; if it fails both see why, and nothing is kept.
+    """
+
+    def __init__(self, limit: int = DEFAULT_BYTES) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._size = 0
+        self._made: OrderedDict[Hashable, Resolution] = OrderedDict()
+        self._coming: dict[Hashable, Future[Resolution]] = {}
+
+    @property
+    def num_bytes(self) -> int:
+        """About what the kept resolutions take."""
+        return self._size
+
+    def get(self, key: Hashable, make: Callable[[], Resolution]) -> Resolution:
+        """The resolution of that key: the one kept, or the one that ``make`` gives."""
+        with self._lock:
+            if key in self._made:
+                self._made.move_to_end(key)
+                return self._made[key]
+            coming = self._coming.get(key)
+            if coming is None:
+                mine = self._coming[key] = Future()
+        if coming is not None:
+            return coming.result()
+        try:
+            made = make()
+        except BaseException as error:
+            with self._lock:
+                del self._coming[key]
+            mine.set_exception(error)
+            raise
+        self._keep(key, made)
+        mine.set_result(made)
+        return made
+
+    def clear(self) -> None:
+        """Forget everything that is kept."""
+        with self._lock:
+            self._made.clear()
+            self._size = 0
+
+    def _keep(self, key: Hashable, made: Resolution) -> None:
+        with self._lock:
+            del self._coming[key]
+            self._made[key] = made
+            self._size += size_of(made)
+            while self._size > self._limit:
+                _, oldest = self._made.popitem(last=False)
+                self._size -= size_of(oldest)
+
+
+def size_of(resolution: Resolution) -> int:
+    """About the bytes of a resolution in memory.
+
+    >>> size_of(Resolution({"a.parquet": BitMap64(range(100_000))})) < 20_000
+    True
+    """
+    return 256 + sum(256 + len(path) + _bitmap_size(positions) for path, positions in resolution.dead.items())
+
+
+def _bitmap_size(positions: BitMap64) -> int:
+    """No more than this: two bytes a position, or a bit for each place, and something for each container."""
+    if not positions:
+        return 0
+    containers = (positions.max() >> 16) - (positions.min() >> 16) + 1
+    return int(min(2 * len(positions), 8192 * containers)) + 32 * min(containers, len(positions))
+
+
+def cache_key(order: ResolveOrder, files: BucketFiles) -> Hashable:
+    """What tells a resolution from any other: the table, the files with their vectors, and what was asked."""
+    columns = tuple(f.physical_name for f in (*order.layout.key, *order.layout.sequence))
+    return (
+        order.metadata.id,
+        columns,
+        order.key.engine,
+        frozenset(add.key for add in files.settled),
+        tuple(add.path for add in files.unsettled),
+        None if order.where is None else render(order.where),
+    )
+
+
+_shared = ResolutionCache()
+
+
+def resolve_once(order: ResolveOrder, files: BucketFiles) -> Resolution:
+    """What ``resolve`` gives, from the process's cache if it was asked before. Nobody may change it."""
+    return _shared.get(cache_key(order, files), lambda: resolve(order, files))
+
+
+def _after_fork() -> None:
+    """A lock may have been held, and a computation under way, by a thread that the child does not have."""
+    global _shared  # noqa: PLW0603 - it is the process's own
+    _shared = ResolutionCache()
+
+
+os.register_at_fork(after_in_child=_after_fork)
