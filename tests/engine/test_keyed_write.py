@@ -375,7 +375,7 @@ def test_postponed_rows_wait_in_the_root(tmp_path: Path) -> None:
     order = order_for(tmp_path, "id INT, dt STRING", ["id", "dt"], partitions=("dt",), buckets="postpone")
     done = upsert(order, [{"id": n, "dt": "a"} for n in range(10)])
     assert [bucket_of(file) for file in done.files] == [-1]
-    assert decode(done.files[0].path).startswith("dt=a/bucket-postponed/")
+    assert decode(done.files[0].path).startswith("dt=a/bucket-d0/")
     assert done.splits == []
 
 

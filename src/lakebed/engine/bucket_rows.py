@@ -7,23 +7,10 @@ from collections import defaultdict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.bucketing import can_split, child, depth, fixed, leaves
+from lakebed.core.bucketing import can_split, child, fixed, leaves
 from lakebed.core.commit import Bucket
-from lakebed.core.keyed import DYNAMIC, POSTPONE, BucketMode
+from lakebed.core.keyed import DYNAMIC
 from lakebed.engine.upsert_order import UpsertOrder
-
-
-def bucket_folder(number: int, mode: BucketMode) -> str:
-    """The directory of a bucket's files.
-
-    >>> bucket_folder(3, 8), bucket_folder(-6, "dynamic"), bucket_folder(-1, "postpone")
-    ('bucket-00003', 'bucket-d2-2', 'bucket-postponed')
-    """
-    if number >= 0:
-        return f"bucket-{number:05}"
-    if mode == POSTPONE:
-        return "bucket-postponed"
-    return f"bucket-d{depth(number)}-{-number - (1 << depth(number))}"
 
 
 class BucketRows:

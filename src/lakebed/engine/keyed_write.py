@@ -14,7 +14,8 @@ from lakebed.core.schema import BYTE, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.steps import Step, reach
 from lakebed.delta.paths import encode
-from lakebed.engine.bucket_rows import BucketRows, bucket_folder
+from lakebed.engine.bucket_paths import bucket_folder
+from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
 from lakebed.engine.refused_rows import RefusedRows
 from lakebed.engine.row_block import RowBlock
@@ -153,7 +154,7 @@ class KeyedWriter:
     def _path(self, plan: FilePlan) -> str:
         values = plan.partition_values
         folder = f"{partition_path(list(values), list(values.values()))}/" if values else ""
-        return f"{folder}{bucket_folder(plan.number, self._order.key.buckets)}/{uuid.uuid4()}.parquet"
+        return f"{folder}{bucket_folder(plan.number)}/{uuid.uuid4()}.parquet"
 
 
 def write_upserts(reader: pa.RecordBatchReader, order: UpsertOrder) -> Upserted:

@@ -17,7 +17,7 @@ from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.compact import choose, rewrite
 from lakebed.engine.draft import Draft
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
-from lakebed.engine.rewriter import Rewriter, is_inner
+from lakebed.engine.rewriter import Rewriter
 from lakebed.engine.settle import Matched, settle_units, settlements
 from lakebed.engine.settlement import Settlement
 from lakebed.engine.source import Source, plain
@@ -103,7 +103,7 @@ class _Compaction:
         by_number: dict[int | None, list[AddFile]] = defaultdict(list)
         inner: list[AddFile] = []
         for add in files:
-            if is_inner(bucket_of(add) or 0, splits):
+            if bucket_of(add) in splits:
                 inner.append(add)
             else:
                 by_number[bucket_of(add)].append(add)

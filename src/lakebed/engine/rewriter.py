@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
-from lakebed.core.bucketing import depth, fixed, leaves, parent
+from lakebed.core.bucketing import fixed, leaves, parent
 from lakebed.core.keyed import DYNAMIC, KeySpec
 from lakebed.core.murmur3 import spark_hash
 from lakebed.core.partition import encode_value
@@ -96,12 +96,3 @@ def _ancestors(number: int) -> Iterable[int]:
     while up is not None:
         yield up
         up = parent(up)
-
-
-def is_inner(number: int, splits: frozenset[int]) -> bool:
-    """Whether rows of the bucket belong into smaller ones by now.
-
-    >>> is_inner(ROOT, frozenset({ROOT})), is_inner(-2, frozenset({ROOT}))
-    (True, False)
-    """
-    return number < 0 and depth(number) >= 0 and number in splits
