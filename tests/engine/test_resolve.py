@@ -6,7 +6,7 @@ import datetime as dt
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal as Exact
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector, Metadata
-from lakebed.core.errors import FileMissingError
+from lakebed.core.errors import CorruptFileError, FileMissingError
 from lakebed.core.file_tags import KIND_COLUMN, file_tags
 from lakebed.core.keyed import MERGE_ENGINE, PRIMARY_KEY, SEQUENCE, KeySpec
 from lakebed.core.location import Location
@@ -29,12 +29,16 @@ from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.schema_ddl import from_ddl
 from lakebed.core.schema_delta import to_delta
 from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder, match, resolve
+from lakebed.engine.resolving.key_file import KeyFile
 from lakebed.storage.deletion_vector import write_vectors
+from lakebed.storage.footer import RowGroup
 from lakebed.storage.parquet_writer import ParquetFileWriter
 from lakebed.storage.store import Store, open_store
 
 OPTIONS = Options(max_row_group_rows=3, sync=False)
 EPOCH = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+
+NUMBERS = itertools.count()
 
 Key = tuple[Any, ...]
 Row = tuple[Key, tuple[Any, ...], int]
@@ -51,7 +55,6 @@ class Bucket:
     sequence: tuple[str, ...] = ()
     engine: str = "deduplicate"
     options: Options = OPTIONS
-    names: Any = field(default_factory=lambda: (f"f{i}.parquet" for i in itertools.count()))
 
     def order(self, **settings: Any) -> ResolveOrder:
         physical = {f.name: f.physical_name for f in self.schema}
@@ -67,7 +70,7 @@ class Bucket:
 
     def file(self, rows: Sequence[Row], dead: BitMap64 | None = None, *, unsettled: bool = False) -> AddFile:
         """A file with the rows, which must be sorted by key, as the writer would make it."""
-        path = next(self.names)
+        path = f"f{next(NUMBERS)}.parquet"
         deletes = sum(kind in (1, 3) for _, _, kind in rows)
         schema = self.schema
         columns: dict[str, list[Any]] = {
@@ -212,3 +215,115 @@ def test_several_sequence_columns_are_compared_from_left_to_right(store: Store, 
 def test_first_row_keeps_the_oldest_and_ignores_deletes(store: Store, history: Any, limit: int) -> None:
     types, files, settled = history
     check(bucket_of(store, types, 0, "first-row"), files, settled, limit=limit)
+
+
+def rows_of(*keys: Any, kind: int = 0, sequence: tuple[Any, ...] = ()) -> list[Row]:
+    return [((key,), sequence, kind) for key in keys]
+
+
+def test_counts_say_what_became_of_the_rows(store: Store) -> None:
+    bucket = bucket_of(store, ["BIGINT"], 0)
+    mixed = sorted([*rows_of(1, 2, 7), *rows_of(3, 9, kind=3)])
+    found = check(bucket, [rows_of(1, 2, 3, 4), mixed], settled=1)
+    assert (found.replaced, found.deleted, found.inserted) == (2, 1, 1)
+
+
+def test_without_unsettled_files_nothing_is_read(store: Store) -> None:
+    bucket = bucket_of(store, ["BIGINT"], 0)
+    gone = AddFile("gone.parquet", {}, 1, 0, True)
+    assert resolve(bucket.order(), BucketFiles((gone,), ())).dead == {}
+
+
+def test_empty_files_and_files_without_a_live_row_are_no_hindrance(store: Store) -> None:
+    bucket = bucket_of(store, ["STRING"], 0)
+    check(bucket, [[], rows_of("a", "b"), rows_of("a", "b", kind=3), rows_of("a"), []], settled=3)
+
+
+def test_a_tombstone_of_a_settled_file_keeps_late_rows_away(store: Store) -> None:
+    bucket = bucket_of(store, ["INT"], 1)
+    files = [rows_of(1, 2, sequence=(5,)), rows_of(1, 2, kind=3, sequence=(9,)), rows_of(1, sequence=(8,))]
+    found = check(bucket, [*files, rows_of(2, sequence=(9,))], settled=2)
+    assert found.inserted == 1
+
+
+def test_a_predicate_on_the_key_leaves_other_keys_alone(store: Store) -> None:
+    bucket = bucket_of(store, ["DATE", "STRING"], 0)
+    days = [dt.date(2024, 1, day) for day in (1, 2)]
+    rows: list[Row] = [((day, name), (), 0) for day in days for name in "abc"]
+    old, new = bucket.file(rows), bucket.file(rows, unsettled=True)
+    where = parse("`key 0` = DATE '2024-01-02' AND `key 1` <> 'b'", bucket.schema)
+    found = resolve(bucket.order(where=where), BucketFiles((old,), (new,)))
+    assert found.dead[old.path] == BitMap64([3, 5])
+
+
+def test_match_tells_positions_and_the_number_of_each_key(store: Store) -> None:
+    bucket = bucket_of(store, ["STRING", "BIGINT"], 0)
+    rows: list[Row] = [((name, number), (), 0) for name in "abc" for number in (1, 2)]
+    one, other = bucket.file(rows[:4], BitMap64([0])), bucket.file(rows[4:])
+    keys = pa.table({"key 1": [2, 1, 2, 9], "key 0": ["c", "a", "b", "b"], "more": [0, 0, 0, 0]})
+    found = match(bucket.order(), [one, other], keys)
+    assert {path: (m.positions.to_pylist(), m.index.to_pylist()) for path, m in found.items()} == {
+        one.path: ([3], [2]),
+        other.path: ([1], [0]),
+    }
+
+
+def test_files_and_row_groups_that_cannot_hold_a_changed_key_are_not_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = bucket_of(store, ["STRING", "BIGINT"], 0)
+    rows: list[Row] = [(("tenant", number), (), 0) for number in range(30)]
+    old, elsewhere = bucket.file(rows), bucket.file([(("zebra", 1), (), 0)])
+    new = bucket.file(rows[13:14], unsettled=True)
+    read: list[tuple[str | None, list[int]]] = []
+    whole = KeyFile.frame
+
+    def spy(file: KeyFile, groups: Sequence[RowGroup]) -> Any:
+        read.append((file.path, [group.index for group in groups]))
+        return whole(file, groups)
+
+    monkeypatch.setattr(KeyFile, "frame", spy)
+    found = resolve(bucket.order(), BucketFiles((old, elsewhere), (new,)))
+    assert found.dead == {old.path: BitMap64([13])}
+    assert sorted(read) == sorted([(store.path(old.path), [4]), (store.path(new.path), [0])])
+
+
+def test_an_older_narrower_key_type_is_matched_as_today_s(store: Store) -> None:
+    narrow, wide = bucket_of(store, ["INT"], 0), bucket_of(store, ["BIGINT"], 0)
+    old, new = narrow.file(rows_of(1, 2, 3)), wide.file(rows_of(2, 2**40), unsettled=True)
+    assert resolve(wide.order(), BucketFiles((old,), (new,))).dead == {old.path: BitMap64([1])}
+
+
+def test_files_that_are_not_sorted_are_matched_too(store: Store) -> None:
+    bucket = bucket_of(store, ["BIGINT"], 0)
+    old, new = bucket.file(rows_of(3, 1, 2, 9, 4)), bucket.file(rows_of(9, 3, 5), unsettled=True)
+    assert resolve(bucket.order(), BucketFiles((old,), (new,))).dead == {old.path: BitMap64([0, 3])}
+
+
+def test_a_missing_file_is_named_with_its_table(store: Store) -> None:
+    bucket = bucket_of(store, ["BIGINT"], 0)
+    new = bucket.file(rows_of(1), unsettled=True)
+    gone = replace(new, path="gone.parquet", tags=file_tags(0))
+    with pytest.raises(FileMissingError, match=r"db\.t.*gone\.parquet"):
+        resolve(bucket.order(), BucketFiles((gone,), (new,)))
+
+
+def test_a_damaged_file_is_named(store: Store) -> None:
+    bucket = bucket_of(store, ["BIGINT"], 0)
+    old, new = bucket.file(rows_of(*range(9))), bucket.file(rows_of(1), unsettled=True)
+    path = Path(store.path(old.path))
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56
+    path.write_bytes(content)
+    with pytest.raises(CorruptFileError, match=old.path):
+        resolve(bucket.order(), BucketFiles((old,), (new,)))
+
+
+@pytest.mark.s3
+def test_the_files_may_be_on_s3(s3: Any) -> None:
+    store = open_store(Location.parse(f"s3://{s3.new_bucket()}/table"), Options.parse(s3.options()))
+    bucket = bucket_of(store, ["STRING", "DECIMAL(9,2)"], 1)
+    keys: list[Key] = [(name, Exact(number)) for name in "ab" for number in range(4)]
+    old: list[Row] = [(key, (2,), 0) for key in keys]
+    new: list[Row] = [(key, (number % 3,), 3 * (number % 2)) for number, key in enumerate(keys)]
+    check(bucket, [old, new, new[2:5]], settled=1)
