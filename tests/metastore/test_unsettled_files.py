@@ -59,6 +59,7 @@ def test_every_version_reads_as_the_log_tells_it(metastore: Metastore, table: Wr
         assert {p: a for p, a in live.items() if not is_unsettled(a)} == {
             a.path: a for a in settled_files.snapshot(version).files.values()
         }
+        assert metastore.has_unsettled(table.table_id, version) is bool(UNSETTLED[version])
         data = metastore.files(table.table_id, version, stats=False, details=False).data
         assert set(data.filter(data["unsettled"])["path"].to_pylist()) == UNSETTLED[version]
         assert not [d for d in metastore.domains(table.table_id, version) if d.domain.startswith(DOMAIN_PREFIX)]

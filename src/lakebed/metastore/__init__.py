@@ -2,6 +2,7 @@
 
 from lakebed.metastore.buckets import BucketRows
 from lakebed.metastore.condemned import Condemned, ReferencedPaths
+from lakebed.metastore.expiring import Expiring
 from lakebed.metastore.expiry import Expired
 from lakebed.metastore.files import FileSet
 from lakebed.metastore.full_state import FullState
@@ -20,6 +21,7 @@ __all__ = [
     "BucketRows",
     "Condemned",
     "Expired",
+    "Expiring",
     "FileSet",
     "FullState",
     "LoggedVersion",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select, union_all
 
 from lakebed.metastore import schema
 from lakebed.metastore.part import Part, find_head, known_version
@@ -44,9 +44,14 @@ _COUNTS: Select[Any] = (
 )
 
 
-_UNSETTLED: Select[Any] = (
-    select(_FILES.id).where(_FILES.table_num == bindparam("num"), _FILES.unsettled, _at_version(_FILES)).limit(1)
+_UNSETTLED = select(_FILES.id).where(
+    _FILES.table_num == bindparam("num"), _FILES.unsettled, _FILES.added_version <= bindparam("version")
 )
+# Two conditions that the index can tell, where one with an OR would look at all that ever was unsettled.
+_ANY_UNSETTLED = union_all(
+    _UNSETTLED.where(_FILES.removed_version.is_(None)),
+    _UNSETTLED.where(_FILES.removed_version > bindparam("version")),
+).limit(1)
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,6 @@ class Buckets(Part):
         def work(connection: Connection) -> bool:
             head = find_head(connection, table_id)
             where = {"num": head.num, "version": known_version(connection, head, version)}
-            return connection.execute(_UNSETTLED, where).first() is not None
+            return connection.execute(_ANY_UNSETTLED, where).first() is not None
 
         return self._database.read(work)

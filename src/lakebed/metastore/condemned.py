@@ -7,18 +7,30 @@ it condemned. The table's row lock decides. Only then are files deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlalchemy import Connection, Select, bindparam, delete, exists, select, union_all, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    select,
+    union_all,
+    update,
+)
 
 from lakebed.core.actions import AddFile, DeletionVector
 from lakebed.metastore import schema
 from lakebed.metastore.bulk import fetch_arrow, insert_rows
+from lakebed.metastore.expiring import Expiring, ends_with, outlives
 from lakebed.metastore.lookup import one_of
 from lakebed.metastore.part import Head, Part, find_head
 
@@ -74,15 +86,25 @@ def vector_file(vector: DeletionVector) -> str | None:
 class CondemnedFiles(Part):
     """The part of the metastore that vacuum talks to."""
 
-    def referenced_paths(self, table_id: str) -> ReferencedPaths:
+    def referenced_paths(self, table_id: str, after: Expiring | None = None) -> ReferencedPaths:
         """All files that any version needs which has not expired, in columns; some may come twice.
 
-        Raises NotFoundError for the table.
+        ``after``: as it would be after this expiry. Raises NotFoundError for the table.
         """
+        return self._referenced(table_id, lambda table: None if after is None else outlives(table, after))
 
+    def freed_paths(self, table_id: str, by: Expiring) -> ReferencedPaths:
+        """The files that rows refer to which an expiry would forget; some other row may refer to them too."""
+        return self._referenced(table_id, lambda table: ends_with(table, by))
+
+    def _referenced(self, table_id: str, which: Callable[[Table], ColumnElement[bool] | None]) -> ReferencedPaths:
         def work(connection: Connection) -> ReferencedPaths:
             head = find_head(connection, table_id)
-            return ReferencedPaths(head.version, _paths(connection, head), _vector_files(connection, head))
+            return ReferencedPaths(
+                head.version,
+                _paths(connection, head, which=which(schema.files)),
+                _vector_files(connection, head, which=which(schema.vectors)),
+            )
 
         return self._database.read(work)
 
@@ -99,7 +121,7 @@ class CondemnedFiles(Part):
         def work(connection: Connection) -> Condemned:
             head = find_head(connection, table_id, lock=True)
             free = Condemned(
-                _without(paths, _decoded(_paths(connection, head, since))) if paths else (),
+                _without(paths, decoded(_paths(connection, head, since))) if paths else (),
                 _without(vectors, _vector_files(connection, head, since)) if vectors else (),
             )
             _put(connection, head, free.paths, at, is_vector=False)
@@ -150,9 +172,13 @@ def _put(connection: Connection, head: Head, paths: Sequence[str], at: int, *, i
     insert_rows(connection, schema.condemned, rows)
 
 
-def _paths(connection: Connection, head: Head, since: int = -1) -> pa.ChunkedArray:
-    """The paths of all file rows that were added after a version."""
+def _paths(
+    connection: Connection, head: Head, since: int = -1, which: ColumnElement[bool] | None = None
+) -> pa.ChunkedArray:
+    """The paths of all file rows that were added after a version, or of ``which``."""
     of_table: Select[Any] = select(_FILES.path).where(_FILES.table_num == head.num)
+    if which is not None:
+        of_table = of_table.where(which)
     # Live and removed rows have an index each.
     query = union_all(
         of_table.where(_FILES.added_version > since, _FILES.removed_version.is_(None)),
@@ -161,17 +187,21 @@ def _paths(connection: Connection, head: Head, since: int = -1) -> pa.ChunkedArr
     return fetch_arrow(connection, query, pa.schema([("path", _TEXT)]))["path"]
 
 
-def _vector_files(connection: Connection, head: Head, since: int = -1) -> pa.ChunkedArray:
-    """The files of all vector rows that were added after a version, each once."""
+def _vector_files(
+    connection: Connection, head: Head, since: int = -1, which: ColumnElement[bool] | None = None
+) -> pa.ChunkedArray:
+    """The files of all vector rows that were added after a version, or of ``which``, each once."""
     query = (
         select(_VECTORS.storage_type + _VECTORS.path_or_inline_dv)
         .where(_VECTORS.table_num == head.num, _VECTORS.added_version > since, _VECTORS.storage_type != _INLINE)
         .distinct()
     )
+    if which is not None:
+        query = query.where(which)
     return fetch_arrow(connection, query, pa.schema([("key", _TEXT)]))["key"]
 
 
-def _decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+def decoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """URI-encoded paths as the file system knows them; only those with an escape cost anything."""
     escaped = pc.match_substring(paths, "%")
     if not pc.any(escaped).as_py():

@@ -20,7 +20,6 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    or_,
     select,
     union,
     update,
@@ -28,10 +27,10 @@ from sqlalchemy import (
 
 from lakebed.core.actions import now_ms
 from lakebed.metastore import schema
-from lakebed.metastore.leases import end_lapsed, leased
+from lakebed.metastore.expiring import last_bound, needed_versions
+from lakebed.metastore.leases import end_lapsed
 from lakebed.metastore.lookup import one_of
 from lakebed.metastore.part import Part, find_head
-from lakebed.metastore.publication import published_version
 
 _CHUNK = 2_000
 _VERSIONS = schema.versions.c
@@ -48,9 +47,7 @@ _OLD = (
     .limit(bindparam("most"))
 )
 _FORGET = delete(schema.versions).where(_VERSIONS.table_num == bindparam("num"), one_of(_VERSIONS.version, "forgotten"))
-_TAGGED = select(_TAGS.version).where(
-    _TAGS.table_num == bindparam("num"), or_(_TAGS.retain_until.is_(None), _TAGS.retain_until > bindparam("now"))
-)
+_FORGET_TAGS = delete(schema.tags).where(_TAGS.table_num == bindparam("num"), one_of(_TAGS.version, "forgotten"))
 
 
 @dataclass(frozen=True)
@@ -146,8 +143,8 @@ class Expiry(Part):
         """Forget the versions before ``keep_from_version`` except ``keep_versions``, and what only they needed.
 
         The newest version always stays, and so does what is not in the open log yet, what a reader has leased,
-        and what a tag names. Files are not touched: vacuum finds those that nobody refers to any more. Raises
-        NotFoundError for the table.
+        and what a tag names whose time has not passed; other tags go with their versions. Files are not touched:
+        vacuum finds those that nobody refers to any more. Raises NotFoundError for the table.
         """
         versions = self._forget_versions(table_id, keep_from_version, frozenset(keep_versions))
         return Expired(
@@ -207,16 +204,14 @@ def _forget_some(
     """
     head = find_head(connection, table_id, lock=True)
     now = now_ms()
-    # The newest published version stays too: what is to be published next is known by it.
-    bound = min(before, head.version, published_version(connection, head))
-    where = {"num": head.num, "after": after, "before": bound, "most": _CHUNK}
+    where = {"num": head.num, "after": after, "before": last_bound(connection, head, before), "most": _CHUNK}
     old = connection.execute(_OLD, where).scalars().all()
     if not old:
         return None, 0
-    tagged = connection.execute(_TAGGED, {"num": head.num, "now": now}).scalars()
-    needed = kept.union(tagged, leased(connection, head, now))
+    needed = needed_versions(connection, head, now).union(kept)
     end_lapsed(connection, head, now)
     forgotten = [version for version in old if version not in needed]
     if forgotten:
         connection.execute(_FORGET, {"num": head.num, "forgotten": forgotten})
+        connection.execute(_FORGET_TAGS, {"num": head.num, "forgotten": forgotten})
     return old[-1], len(forgotten)

@@ -165,7 +165,7 @@ LIVE_IN_BUCKET = Index(
     "lakebed_files_live_in_bucket", files.c.table_num, files.c.bucket, files.c.partition_id, **_LIVE_OF_KEY
 )
 _UNSETTLED: dict[str, Any] = {"sqlite_where": text("unsettled = 1"), "postgresql_where": text("unsettled")}
-UNSETTLED = Index("lakebed_files_unsettled", files.c.table_num, files.c.added_version, **_UNSETTLED)
+UNSETTLED = Index("lakebed_files_unsettled", files.c.table_num, files.c.removed_version, **_UNSETTLED)
 Index("lakebed_files_gone_added", files.c.table_num, files.c.added_version, **_GONE)
 Index("lakebed_files_gone_removed", files.c.table_num, files.c.removed_version, **_GONE)
 
