@@ -85,7 +85,7 @@ class Writable(Readable, Generic[Result]):
         >>> lake = lakebed.connect(tempfile.mkdtemp())
         >>> t = lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"], buckets=2)
         >>> _ = t.upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
-        >>> _ = t.upsert([{"id": 2, "name": "bert"}, {"id": 1, "op": "delete"}], row_kind="op")
+        >>> _ = t.upsert([{"id": 2, "name": "bert", "op": "+U"}, {"id": 1, "op": "-D"}], row_kind="op")
         >>> t.to_arrow().to_pylist()
         [{'id': 2, 'name': 'bert'}]
         """
