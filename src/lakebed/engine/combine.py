@@ -22,7 +22,7 @@ from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
 from lakebed.engine.key_order import same_as_before
-from lakebed.engine.key_runs import FAN_IN, Run, in_order, key_columns, merge, narrowed, resorted
+from lakebed.engine.key_runs import FAN_IN, Run, in_order, key_columns, merge, resorted, spilled
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
@@ -90,12 +90,20 @@ class _Rows:
         with ExitStack() as scope:
             folder = scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
             runs = list(self._runs(folder))
-            if len(runs) > FAN_IN and sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
-                runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)
+            if sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
+                runs = self._narrowed(runs, folder)
             for rows in scope.enter_context(closing(merge(runs, pa.concat_tables))):
                 made = self._finished(self._folding.fold(rows))
                 if made.num_rows:
                     yield made
+
+    def _narrowed(self, runs: list[Run], folder: str) -> list[Run]:
+        """The same rows in at most ``FAN_IN`` runs; merged ones wait in files below ``folder``."""
+        while len(runs) > FAN_IN:
+            rows = spilled(merge(runs[:FAN_IN], self._in_order), folder)
+            merged = Run("merged", _whole_keys(rows, self._key), self._key, self._reading // FAN_IN, checked=False)
+            runs = [*runs[FAN_IN:], merged]
+        return runs
 
     def _runs(self, folder: str) -> Iterator[Run]:
         share = max(1, self._reading // max(1, min(len(self._inputs), FAN_IN)))

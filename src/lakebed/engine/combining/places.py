@@ -34,7 +34,7 @@ class Places:
 def find_places(order: ResolveOrder, files: BucketFiles) -> Places:
     """Match the keys of the unsettled files with the settled ones; ``order.limit`` bounds the keys in memory."""
     places = _Places()
-    for span in key_ranges(order, files.unsettled):
+    for span in key_ranges(order, files.unsettled) if files.unsettled else ():
         keys = _changed(order, files, span, places)
         for found in match_files(order, files.settled, keys, state=bool(order.key.sequence)):
             places.note_settled(found)
