@@ -44,8 +44,9 @@ _COUNTS: Select[Any] = (
 )
 
 
+# A sum has no index. Without statistics SQLite takes a bound on the version for more telling than the mark.
 _UNSETTLED = select(_FILES.id).where(
-    _FILES.table_num == bindparam("num"), _FILES.unsettled, _FILES.added_version <= bindparam("version")
+    _FILES.table_num == bindparam("num"), _FILES.unsettled, _FILES.added_version + 0 <= bindparam("version")
 )
 # Two conditions that the index can tell, where one with an OR would look at all that ever was unsettled.
 _ANY_UNSETTLED = union_all(
