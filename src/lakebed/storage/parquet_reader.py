@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from types import TracebackType
 
@@ -61,10 +61,13 @@ class ParquetFileReader:
         """The rows of the file, dead ones included."""
         return int(self._file.metadata.num_rows)
 
-    def row_groups(self) -> list[RowGroup]:
-        """The row groups with their position and bounds, to decide which to read."""
+    def row_groups(self, columns: Collection[str] | None = None) -> list[RowGroup]:
+        """The row groups with their position and bounds, to decide which to read.
+
+        ``columns`` are the physical names of those whose bounds and sizes matter; by default all.
+        """
         with translated("read", self._name, parsing=True):
-            return list(row_groups(self._file.metadata, self.schema))
+            return list(row_groups(self._file.metadata, self.schema, columns))
 
     def batches(
         self, columns: Sequence[str] | None, batch_size: int, row_groups: Sequence[int] | None = None
