@@ -32,7 +32,7 @@ from lakebed.core.errors import (
 )
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
-from lakebed.records import Commit, Tag
+from lakebed.records import Commit, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.view import TableView
@@ -47,10 +47,12 @@ __all__ = [
     "ConflictError",
     "CorruptFileError",
     "DataError",
+    "Expired",
     "FileMissingError",
     "InputError",
     "LakebedError",
     "LeftoverWarning",
+    "Maintenance",
     "MetastoreError",
     "MetastoreVersionError",
     "NoSpaceError",
@@ -65,6 +67,7 @@ __all__ = [
     "Tag",
     "Transaction",
     "UnsupportedFeatureError",
+    "Vacuumed",
     "Warehouse",
     "connect",
     "read_delta",

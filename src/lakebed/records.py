@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
+
 from lakebed.core.errors import InputError
 
 
@@ -52,6 +54,44 @@ class Tag:
     created: datetime
     retain_until: datetime | None = None
     """Until then the version's files are kept; None for ever."""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What an expiry did."""
+
+    table: str
+    versions: int
+    """How many versions were forgotten."""
+    earliest: int
+    """From this version on every version is left; older ones only if a tag or a reader holds them."""
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """What a vacuum removed, or, as a dry run, would remove."""
+
+    table: str
+    dry_run: bool
+    versions: int
+    """How many versions expired."""
+    files: pa.Table = field(hash=False, repr=False)
+    """``path``, ``size`` and ``reason`` of each file, by path. The reason is ``no version needs it`` for a file of
+    versions that expired now, and ``orphan`` for one that no version has that the table remembers: mostly what a
+    killed writer left."""
+    failed: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Files that could not be deleted, and why; the next vacuum tries again."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files, below the table's location."""
+        found: list[str] = self.files["path"].to_pylist()
+        return found
+
+    @property
+    def bytes(self) -> int:
+        """The size of all the files."""
+        return sum(self.files["size"].to_pylist())
 
 
 def moment(milliseconds: int) -> datetime:

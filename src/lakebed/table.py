@@ -16,13 +16,15 @@ from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, parse
 from lakebed.engine.draft import Draft, Handle
+from lakebed.engine.expire import expire
 from lakebed.engine.land import land
 from lakebed.engine.maintain import Maintained, compact, settle
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
+from lakebed.engine.vacuum import vacuum
 from lakebed.metastore import TableState, VersionRecord
-from lakebed.records import Commit, Maintenance, Tag, check_whole, moment, numbers
+from lakebed.records import Commit, Expired, Maintenance, Tag, Vacuumed, check_whole, moment, numbers
 from lakebed.view import TableView
 from lakebed.writable import Writable
 
@@ -261,6 +263,45 @@ class Table(Writable[Commit]):
         []
         """
         self._handle.metastore.delete_tag(self._handle.table_id, name)
+
+    def expire(self, retain: str | int | timedelta) -> Expired:
+        """Forget the versions that were replaced more than ``retain`` (like ``"7 days"``) ago.
+
+        The table stays readable as of any instant since then. The newest version stays, and so do those that tags
+        name and those that are being read; a tag whose own time has passed goes with its version. The open log then
+        begins with the oldest version from which on all are left. Files stay until ``vacuum``.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}]); _ = t.append([{"n": 2}])
+        >>> t.expire("7 days").versions, t.expire("0 days").versions
+        (0, 2)
+        >>> t.at(version=1)
+        Traceback (most recent call last):
+        lakebed.core.errors.NotFoundError: table default.n has no version 1 any more: it has expired; expected ...
+        """
+        versions = expire(self._handle, now_ms() - to_duration_ms(retain))
+        return Expired(self.name, versions, self._handle.metastore.begins(self._handle.table_id))
+
+    def vacuum(self, retain: str | int | timedelta = "7 days", dry_run: bool = False) -> Vacuumed:
+        """``expire(retain)``, then delete the files that no version needs any more, and what killed writers left.
+
+        With ``dry_run`` nothing is changed, and the result says what would be removed. A file that no version has is
+        a running writer's if it is younger than ``retain``: a write that takes longer fails with a ConflictError.
+        Nothing is deleted that a version, a tag or a running reader needs, nor what others keep in the table's
+        directory: names that begin with ``_`` or ``.``, and files that are not a table's.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}]); _ = t.overwrite([{"n": 2}])
+        >>> would = t.vacuum("0 days", dry_run=True)
+        >>> would.versions, would.files["reason"].to_pylist()
+        (2, ['no version needs it'])
+        >>> t.vacuum("0 days").paths == would.paths, t.count()
+        (True, 1)
+        """
+        done = vacuum(self._handle, to_duration_ms(retain), dry_run=dry_run)
+        return Vacuumed(self.name, dry_run, done.versions, done.files, done.failed)
 
     def transactions(self) -> dict[str, int]:
         """The newest transaction of each application that has written with ``txn=``.

@@ -8,6 +8,7 @@ import pickle
 import socket
 import threading
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -244,8 +245,9 @@ def test_empty_parents_go_and_others_stay(local_store: Store) -> None:
 
 
 def test_temporary_files_can_be_told() -> None:
-    assert durable.is_temporary(".x.parquet.123.tmp")
+    assert durable.is_temporary(f".x.parquet.{uuid.uuid4().hex}.tmp")
     assert not durable.is_temporary("x.tmp")
+    assert not durable.is_temporary(".somebody-else.tmp")
 
 
 @pytest.mark.parametrize(

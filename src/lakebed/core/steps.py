@@ -26,6 +26,10 @@ class Step(StrEnum):
     CHECKPOINT_WRITTEN = "checkpoint.written"
     CHECKPOINT_POINTED = "checkpoint.pointed"
     COMPACT_WRITTEN = "compact.written"
+    EXPIRE_FORGOTTEN = "expire.forgotten"
+    EXPIRE_DONE = "expire.done"
+    VACUUM_CONDEMNED = "vacuum.condemned"
+    VACUUM_DELETED = "vacuum.deleted"
 
 
 Observer = Callable[[Step], None]

@@ -25,6 +25,7 @@ from lakebed.core.actions import (
 from lakebed.core.errors import FileMissingError
 from lakebed.core.steps import Step, reach
 from lakebed.delta.checkpoint_schema import SCHEMA, add_rows, remove_rows, small_rows
+from lakebed.delta.log import list_log
 from lakebed.delta.paths import LAST_CHECKPOINT, checkpoint_path, commit_path
 from lakebed.storage.failure import translated
 from lakebed.storage.store import Store
@@ -49,7 +50,7 @@ def write_checkpoint(
     adds: Iterable[AddFile] = (),
     removes: Iterable[RemoveFile] = (),
 ) -> None:
-    """Write the state of ``version`` as a classic checkpoint and point ``_last_checkpoint`` at it.
+    """Write the state of ``version`` as a classic checkpoint and point ``_last_checkpoint`` at the newest one.
 
     ``adds`` (the live files) and ``removes`` (the tombstones that have not expired) are taken in batches, so
     memory does not grow with the table. The checkpoint appears whole or not at all. Raises FileMissingError
@@ -82,8 +83,26 @@ def write_checkpoint(
         # Not closed by hand: after a failed put, the error's frames still hold the view.
         store.put(target, memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)))
     reach(Step.CHECKPOINT_WRITTEN)
-    store.put(LAST_CHECKPOINT, _pointer(version, counts, size))
+    if not _points_beyond(store, version):
+        store.put(LAST_CHECKPOINT, _pointer(version, counts, size))
     reach(Step.CHECKPOINT_POINTED)
+
+
+def pointed_version(store: Store) -> int | None:
+    """The version that ``_last_checkpoint`` names; None if it names none. The checkpoint need not be there."""
+    try:
+        pointed = json.loads(store.read(LAST_CHECKPOINT))["version"]
+    except (FileMissingError, ValueError, KeyError, TypeError):
+        return None
+    return pointed if isinstance(pointed, int) else None
+
+
+def _points_beyond(store: Store, version: int) -> bool:
+    """Whether ``_last_checkpoint`` names a later checkpoint that is there: the commits before it may be gone."""
+    pointed = pointed_version(store)
+    if pointed is None or pointed <= version:
+        return False
+    return any(checkpoint.version == pointed for checkpoint in list_log(store).checkpoints)
 
 
 def _chunks(actions: Iterable[Any], counts: _Counts | None = None) -> Iterator[list[Any]]:

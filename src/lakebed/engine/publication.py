@@ -7,7 +7,7 @@ import warnings
 
 from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.commit import Committed
-from lakebed.core.errors import CorruptFileError, LakebedError
+from lakebed.core.errors import CorruptFileError, FileMissingError, LakebedError, NotFoundError
 from lakebed.core.properties import value_of
 from lakebed.delta.checkpoint import write_checkpoint
 from lakebed.delta.publish import publish, publish_next
@@ -110,7 +110,19 @@ def follow(handle: Handle, metadata: Metadata | None = None, done: Committed | N
 def checkpoint(handle: Handle) -> int:
     """Write a checkpoint of the newest version, publishing it first if need be; returns that version."""
     publish(handle.store, _Source(handle))
-    version = handle.metastore.published(handle.table_id)
+    while True:
+        version = handle.metastore.published(handle.table_id)
+        try:
+            write_state(handle, version)
+            return version
+        except (NotFoundError, FileMissingError):
+            # It may have expired meanwhile; then there is a newer one, which is as good.
+            if handle.metastore.published(handle.table_id) == version:
+                raise
+
+
+def write_state(handle: Handle, version: int) -> None:
+    """Write a checkpoint of a version that is in the log. Raises NotFoundError if it has expired."""
     full = handle.metastore.full_state(handle.table_id, version, tombstones_after=now_ms() - TOMBSTONE_MS)
     write_checkpoint(
         handle.store,
@@ -122,4 +134,3 @@ def checkpoint(handle: Handle) -> int:
         adds=full.adds(),
         removes=full.removes,
     )
-    return version

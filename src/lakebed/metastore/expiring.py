@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, 
 from lakebed.core.actions import now_ms
 from lakebed.metastore import schema
 from lakebed.metastore.leases import leased
-from lakebed.metastore.part import Head, Part, find_head
+from lakebed.metastore.part import Head, Part, find_head, first_of_run
 from lakebed.metastore.publication import published_version
 from lakebed.metastore.states import version_before
 
@@ -21,7 +21,9 @@ _OF_TABLE = _VERSIONS.table_num == bindparam("num")
 _TAGGED = select(_TAGS.version).where(
     _TAGS.table_num == bindparam("num"), or_(_TAGS.retain_until.is_(None), _TAGS.retain_until > bindparam("now"))
 )
-_BEFORE = select(_VERSIONS.version).where(_OF_TABLE, _VERSIONS.version < bindparam("before")).order_by(_VERSIONS.version)
+_BEFORE = (
+    select(_VERSIONS.version).where(_OF_TABLE, _VERSIONS.version < bindparam("before")).order_by(_VERSIONS.version)
+)
 _FROM = select(func.min(_VERSIONS.version)).where(_OF_TABLE, _VERSIONS.version >= bindparam("at"))
 _KNOWN = select(_VERSIONS.version).where(_OF_TABLE, _VERSIONS.version == bindparam("at"))
 
@@ -54,6 +56,14 @@ class Expiries(Part):
                 # Whatever followed it has expired, and with it the version that was the newest then.
                 return int(connection.execute(_FROM, {"num": head.num, "at": found + 1}).scalar_one())
             return max(found, 0)
+
+        return self._database.read(work)
+
+    def begins(self, table_id: str) -> int:
+        """The oldest version from which on no version has expired. Raises NotFoundError for the table."""
+
+        def work(connection: Connection) -> int:
+            return first_of_run(connection, find_head(connection, table_id))
 
         return self._database.read(work)
 

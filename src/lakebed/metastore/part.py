@@ -95,9 +95,14 @@ def known_version(connection: Connection, head: Head, version: int | None) -> in
     return version
 
 
+def first_of_run(connection: Connection, head: Head) -> int:
+    """Where the last run of versions without a gap begins."""
+    return int(connection.execute(_RUN, {"num": head.num}).scalar_one())
+
+
 def versions_left(connection: Connection, head: Head) -> str:
     """The versions that can be read, in words: the newest ones, and older ones that tags or readers keep."""
-    run = connection.execute(_RUN, {"num": head.num}).scalar_one()
+    run = first_of_run(connection, head)
     older = sorted(connection.execute(_BEFORE_RUN, {"num": head.num, "run": run}).scalars())
     kept = f", or one of {', '.join(map(str, older))}" if older else ""
     return f"a version from {run} to {head.version}{kept}"

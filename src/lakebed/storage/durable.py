@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 
 # Another process may remove a directory it finds empty just before our file is in it.
 _ATTEMPTS = 5
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{32}\.tmp", re.DOTALL)
 
 Bytes = bytes | bytearray | memoryview
 
@@ -22,10 +24,10 @@ Bytes = bytes | bytearray | memoryview
 def is_temporary(name: str) -> bool:
     """Whether a file name is one that a killed writer left.
 
-    >>> is_temporary(".a.parquet.0f8fad5b.tmp"), is_temporary("a.parquet")
+    >>> is_temporary(".a.parquet.0f8fad5bd9cb469fa16570867728950e.tmp"), is_temporary(".mine.tmp")
     (True, False)
     """
-    return name.startswith(".") and name.endswith(".tmp")
+    return _TEMPORARY.fullmatch(name) is not None
 
 
 def replace_file(path: str, data: Bytes, *, sync: bool) -> None:

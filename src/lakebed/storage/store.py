@@ -11,13 +11,13 @@ import io
 import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from pyarrow import fs
 
-from lakebed.core.errors import FileMissingError
+from lakebed.core.errors import FileMissingError, StorageError
 from lakebed.core.location import Location
 from lakebed.core.options import Options
 from lakebed.storage import durable
@@ -36,6 +36,10 @@ class FileInfo:
     path: str
     size: int
     mtime_ms: int
+
+
+Children = tuple[list[str], list[FileInfo]]
+"""Names of directories, and files."""
 
 
 def open_store(location: Location, options: Options | None = None) -> Store:
@@ -193,6 +197,25 @@ class Store:
             if info.type == fs.FileType.File:
                 yield FileInfo(info.path[len(root) :].lstrip("/"), info.size, _milliseconds(info))
 
+    def children(self, prefix: str = "") -> Children:
+        """The names of the directories, and the files, that are directly in the directory ``prefix``.
+
+        A directory that is not there has none. A link to a directory counts as nothing.
+        """
+        base = self.location.child(prefix) if prefix else self.location
+        if self.location.is_local:
+            return _children_local(base.path, prefix)
+        with translated("list", base.uri):
+            selector = fs.FileSelector(filesystem_path(base), allow_not_found=True, recursive=False)
+            found = self.filesystem.get_file_info(selector)
+        directories = [info.base_name for info in found if info.type == fs.FileType.Directory]
+        files = [
+            FileInfo(f"{prefix}/{info.base_name}" if prefix else info.base_name, info.size, _milliseconds(info))
+            for info in found
+            if info.type == fs.FileType.File
+        ]
+        return directories, files
+
     def delete(self, rel: str, *, missing_ok: bool = True) -> None:
         """Delete a file. With ``missing_ok=False`` a missing one raises ``FileMissingError``.
 
@@ -218,6 +241,25 @@ class Store:
             for _ in pool.map(self.delete, rels):
                 pass
 
+    def delete_each(self, rels: Iterable[str]) -> dict[str, StorageError]:
+        """Delete files as ``delete_many`` does, however many of them fail; the failures by file."""
+        failures: dict[str, StorageError] = {}
+
+        def attempt(rel: str) -> None:
+            try:
+                self.delete(rel)
+            except StorageError as error:
+                failures[rel] = error
+
+        if self.location.is_local:
+            for rel in rels:
+                attempt(rel)
+        else:
+            with ThreadPoolExecutor(_DELETE_THREADS, thread_name_prefix="lakebed-delete") as pool:
+                for _ in pool.map(attempt, rels):
+                    pass
+        return failures
+
     def delete_dir(self, rel: str = "") -> None:
         """Delete a directory with all files below it; the whole store by default."""
         target = self.location.child(rel) if rel else self.location
@@ -240,6 +282,14 @@ class Store:
         if self.location.is_local:
             durable.remove_empty_parents(self.path(rel), self.location.path)
 
+    def remove_empty_dir(self, rel: str, *, unchanged_since: int) -> None:
+        """Remove a directory, and those above it, if they hold nothing and it is as old as a time (ms) at least."""
+        if self.location.is_local:
+            path = self.path(rel)
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_mtime_ns // 1_000_000 <= unchanged_since:
+                    durable.remove_empty_parents(os.path.join(path, "file"), self.location.path)
+
     @property
     def _is_object_store(self) -> bool:
         return self.location.scheme == "s3"
@@ -253,19 +303,28 @@ def _list_local(directory: Location, prefix: str, recursive: bool) -> Iterator[F
     pending = [(directory.path, prefix)]
     while pending:
         path, name = pending.pop()
-        try:
-            with translated("list", path):
-                entries = list(os.scandir(path))
-        except FileMissingError:
-            continue
-        for entry in entries:
-            rel = f"{name}/{entry.name}" if name else entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if recursive:
-                    pending.append((entry.path, rel))
-            elif entry.is_file():
-                try:
-                    found = entry.stat()
-                except FileNotFoundError:
-                    continue  # deleted between the listing and now
-                yield FileInfo(rel, found.st_size, found.st_mtime_ns // 1_000_000)
+        directories, files = _children_local(path, name)
+        yield from files
+        if recursive:
+            pending += [(os.path.join(path, child), f"{name}/{child}" if name else child) for child in directories]
+
+
+def _children_local(directory: str, prefix: str) -> Children:
+    directories: list[str] = []
+    files: list[FileInfo] = []
+    try:
+        with translated("list", directory):
+            entries = list(os.scandir(directory))
+    except FileMissingError:
+        return directories, files
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            directories.append(entry.name)
+        elif entry.is_file():
+            try:
+                found = entry.stat()
+            except FileNotFoundError:
+                continue  # deleted between the listing and now
+            rel = f"{prefix}/{entry.name}" if prefix else entry.name
+            files.append(FileInfo(rel, found.st_size, found.st_mtime_ns // 1_000_000))
+    return directories, files

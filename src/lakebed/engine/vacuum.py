@@ -1,0 +1,187 @@
+"""Vacuum: files that no version needs any more are deleted, and so are those that dead writers left.
+
+Versions expire first. Then all files that rows still refer to are read, and the storage is listed after that: what
+neither is referred to nor young is condemned in the metastore, which knows what was committed in between, and only
+then deleted. A commit that counts on a condemned file is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakebed.core.actions import now_ms
+from lakebed.core.errors import InputError
+from lakebed.core.location import Location
+from lakebed.core.steps import Step, reach
+from lakebed.delta.paths import decode
+from lakebed.engine.draft import Handle
+from lakebed.engine.expire import expire, foresee
+from lakebed.engine.leftovers import Directory, parts, vector_key
+from lakebed.metastore import ReferencedPaths
+from lakebed.metastore.condemned import decoded
+from lakebed.storage.deletion_vector import vector_path
+from lakebed.storage.durable import is_temporary
+from lakebed.storage.store import FileInfo, Store
+
+UNNEEDED = "no version needs it"
+ORPHAN = "orphan"
+FILES_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("reason", pa.string())])
+TEMPORARY_MS = 60 * 60 * 1000
+"""A temporary file that has not been touched for so long is dead, however short the retention: it is the only kind
+of file whose writer would not be told by the metastore that it is gone."""
+CONDEMNED_MS = 30 * 24 * 60 * 60 * 1000
+"""For how long a writer may bring back a file that was deleted, and is refused."""
+_LISTED = 1 << 16
+_DELETED = 2_000
+_TEXT = pa.large_string()
+_ABSOLUTE = r"^([A-Za-z][A-Za-z0-9+.-]*:|/)"
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What vacuum has removed, or would remove."""
+
+    versions: int
+    files: pa.Table = field(hash=False)
+    """Path, size and reason of each file, by path."""
+    failed: dict[str, str] = field(hash=False, default_factory=dict)
+    """The files that could not be deleted, and why."""
+
+
+def vacuum(handle: Handle, retain_ms: int, *, dry_run: bool) -> Cleaned:
+    """Forget the versions that are older than the retention, and delete what only they needed, and orphans.
+
+    With ``dry_run`` nothing is changed. Raises StorageError if the storage cannot be listed, MetastoreError.
+    """
+    now = now_ms()
+    foreseen = foresee(handle, now - retain_ms)
+    freed = handle.metastore.freed_paths(handle.table_id, foreseen)
+    if dry_run:
+        versions = len(foreseen.versions)
+        known = handle.metastore.referenced_paths(handle.table_id, foreseen)
+    else:
+        versions = expire(handle, now - retain_ms)
+        known = handle.metastore.referenced_paths(handle.table_id)
+    directory = Directory.of(handle.store, handle.metastore.state(handle.table_id).metadata)
+    search = _Search.of(handle.store, known, freed, now, retain_ms)
+    empty: list[str] = []
+    found = chain.from_iterable(map(search.among, parts(directory.files(empty), _LISTED)))
+    if dry_run:
+        return Cleaned(versions, _report(list(found)))
+    removal = _Removal(handle, known.version, now)
+    removal.run(found)
+    for path in empty:
+        handle.store.remove_empty_dir(path, unchanged_since=search.oldest_temporary)
+    handle.metastore.forget_condemned(handle.table_id, now - CONDEMNED_MS)
+    return Cleaned(versions, _report(removal.done), removal.failed)
+
+
+def _report(found: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([FILES_SCHEMA.empty_table(), *found]).sort_by("path")
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What tells files that may go from others."""
+
+    referenced: pa.Array = field(hash=False)
+    freed: pa.Array = field(hash=False)
+    oldest: int
+    """A file that nobody refers to, and that is younger, may be a running writer's."""
+    oldest_temporary: int
+
+    @classmethod
+    def of(cls, store: Store, known: ReferencedPaths, freed: ReferencedPaths, now: int, retain_ms: int) -> _Search:
+        return cls(
+            referenced=_paths(store, known),
+            freed=_paths(store, freed),
+            oldest=now - retain_ms,
+            oldest_temporary=now - max(retain_ms, TEMPORARY_MS),
+        )
+
+    def among(self, files: Sequence[FileInfo]) -> Iterator[pa.Table]:
+        """Those of ``files`` that may go, in tables of a bounded number of rows."""
+        paths = pa.array([file.path for file in files], _TEXT)
+        free = pc.invert(pc.is_in(paths, self.referenced))
+        was_needed = pc.is_in(paths, self.freed)
+        old = pa.array([file.mtime_ms <= self._limit(file.path) for file in files])
+        table = pa.table(
+            [
+                paths.cast(pa.string()),
+                pa.array([file.size for file in files], pa.int64()),
+                pc.if_else(was_needed, UNNEEDED, ORPHAN),
+            ],
+            schema=FILES_SCHEMA,
+        )
+        found = table.filter(pc.and_(free, pc.or_(was_needed, old)))
+        for start in range(0, found.num_rows, _DELETED):
+            yield found.slice(start, _DELETED)
+
+    def _limit(self, path: str) -> int:
+        return self.oldest_temporary if is_temporary(path.rpartition("/")[2]) else self.oldest
+
+
+def _paths(store: Store, known: ReferencedPaths) -> pa.Array:
+    """All files of ``known`` that are below the store, as the store names them."""
+    absolute = pc.match_substring_regex(known.paths, _ABSOLUTE)
+    elsewhere = known.paths.filter(absolute).to_pylist()
+    vectors = known.vectors.to_pylist()
+    elsewhere += [key[1:] for key in vectors if key.startswith("p")]
+    few = [path for uri in elsewhere if (path := _below(store, uri)) is not None]
+    few += [vector_path(key[1:]) for key in vectors if key.startswith("u")]
+    own = decoded(known.paths.filter(pc.invert(absolute)))
+    return pa.chunked_array([*own.chunks, pa.array(few, _TEXT)], _TEXT).combine_chunks()
+
+
+def _below(store: Store, uri: str) -> str | None:
+    """The path below the store of a file that the log names by a whole path or URI; None if it is elsewhere."""
+    if uri.startswith("/"):
+        place = Location(store.location.scheme, store.location.authority, decode(uri))
+    else:
+        try:
+            place = Location.parse(uri)
+        except InputError:
+            return None
+    root = store.location
+    inside = (place.scheme, place.authority) == (root.scheme, root.authority) and place.path.startswith(root.path + "/")
+    return place.path[len(root.path) + 1 :] if inside else None
+
+
+@dataclass
+class _Removal:
+    """Condemns and deletes, a part at a time."""
+
+    handle: Handle
+    since: int
+    """The version of which the caller knew what is referred to."""
+    now: int
+    done: list[pa.Table] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    def run(self, found: Iterator[pa.Table]) -> None:
+        """Delete the files of all tables, except those that a commit refers to by now."""
+        for part in found:
+            paths = self._condemned(part["path"].to_pylist())
+            reach(Step.VACUUM_CONDEMNED)
+            failures = self.handle.store.delete_each(paths)
+            for path in paths:
+                self.handle.store.remove_empty_parents(path)
+            reach(Step.VACUUM_DELETED)
+            self.failed.update({path: str(error) for path, error in failures.items()})
+            gone = pa.array([path for path in paths if path not in failures], pa.string())
+            self.done.append(part.filter(pc.is_in(part["path"], gone)))
+
+    def _condemned(self, paths: Sequence[str]) -> list[str]:
+        """Those of ``paths`` that may be deleted now."""
+        temporary = [path for path in paths if is_temporary(path.rpartition("/")[2])]
+        keys = {key: path for path in paths if (key := vector_key(path)) is not None}
+        others = set(paths).difference(temporary, keys.values())
+        free = self.handle.metastore.condemn(
+            self.handle.table_id, others, self.now, vectors=keys.keys(), since=self.since
+        )
+        return [*temporary, *free.paths, *(keys[key] for key in free.vectors)]
