@@ -233,6 +233,18 @@ def test_tombstones_come_only_when_they_are_wanted(lake: lakebed.Warehouse) -> N
     assert sorted(bucket.read()["id"].to_pylist()) == [1, 2]
 
 
+@pytest.mark.parametrize("name", ["row", "kid", "at", "position", "index", "kind", "k1", "s0"])
+def test_a_column_may_have_any_name(lake: lakebed.Warehouse, name: str) -> None:
+    """Frames of keys and row numbers have names of their own; a table's columns may have the same."""
+    create = {"primary_key": ["id", name], "sequence": ["late"], "merge_engine": "partial-update"}
+    bucket = bucket_for(lake, f"id BIGINT, {name} BIGINT, late BIGINT, rank STRING", **create)
+    bucket.upsert([{"id": 1, name: 1, "late": 1, "rank": "a"}, {"id": 1, name: 2, "late": 1, "rank": "b"}])
+    bucket.settle()
+    bucket.upsert([{"id": 1, name: 2, "late": 2, "rank": None}])
+    bucket.upsert([{"id": 1, name: 2, "late": 1, "rank": "late"}])
+    assert [tuple(row.values()) for row in bucket.read().to_pylist()] == [(1, 1, 1, "a"), (1, 2, 2, "b")]
+
+
 def test_many_files_in_little_memory(lake: lakebed.Warehouse) -> None:
     """More files than are merged at a time wait in a temporary folder."""
     create = {"primary_key": ["id"], "merge_engine": "aggregation", "properties": {

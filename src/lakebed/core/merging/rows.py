@@ -45,13 +45,14 @@ class Rows:
 
 def arrange(state: pa.Table | None, batch: pa.Table, spec: MergeSpec) -> Rows:
     """The rows of both, ordered. Rows that the table ignores are left out; their keys are not."""
+    by = _key_names(spec)
     keys = _keys(batch, spec).with_row_index(ROW)
-    distinct = keys.unique(subset=spec.key, keep="first", maintain_order=True)
-    numbered = distinct.select(*spec.key).with_row_index(KEY_NUMBER)
+    distinct = keys.unique(subset=by, keep="first", maintain_order=True)
+    numbered = distinct.select(by).with_row_index(KEY_NUMBER)
     met = _met(state, numbered, spec)
     kept = 0 if met is None else met.height
     source = batch if met is None or state is None else _joined(state.take(met[ROW].to_arrow()), batch)
-    numbers = keys.join(numbered, on=list(spec.key), how="left", maintain_order="left")[KEY_NUMBER]
+    numbers = keys.join(numbered, on=by, how="left", maintain_order="left")[KEY_NUMBER]
     if met is not None:
         numbers = pl.concat([met[KEY_NUMBER], numbers])
     frame = _ordered(source, _marked(source, numbers, kept), spec)
@@ -59,15 +60,22 @@ def arrange(state: pa.Table | None, batch: pa.Table, spec: MergeSpec) -> Rows:
     return Rows(source, frame if ignored is None else frame.filter(~ignored), distinct[ROW] + kept)
 
 
+def _key_names(spec: MergeSpec) -> list[str]:
+    """The key columns' names in frames, where a column of the table may have the name of one of ours."""
+    return [f"k{index}" for index in range(len(spec.key))]
+
+
 def _keys(table: pa.Table, spec: MergeSpec) -> pl.DataFrame:
-    return cast(pl.DataFrame, pl.from_arrow(table.select(spec.key)))
+    return cast(pl.DataFrame, pl.from_arrow(table.select(spec.key).rename_columns(_key_names(spec))))
 
 
 def _met(state: pa.Table | None, numbered: pl.DataFrame, spec: MergeSpec) -> pl.DataFrame | None:
     """The rows of the state whose key is in the batch."""
     if state is None or state.num_rows == 0:
         return None
-    return _keys(state, spec).with_row_index(ROW).join(numbered, on=list(spec.key), how="inner").select(ROW, KEY_NUMBER)
+    return (
+        _keys(state, spec).with_row_index(ROW).join(numbered, on=_key_names(spec), how="inner").select(ROW, KEY_NUMBER)
+    )
 
 
 def _joined(state: pa.Table, batch: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -13,7 +13,7 @@ from lakebed.core.file_tags import KIND_COLUMN, ROW_VERSION_COLUMN
 from lakebed.core.merging import MergeSpec, fold
 from lakebed.core.merging.functions import Function
 from lakebed.core.schema import DOUBLE, FLOAT
-from lakebed.engine.key_order import runs, same_as_before, sorted_rows
+from lakebed.engine.key_order import same_as_before, sorted_rows
 from lakebed.engine.key_runs import in_order, key_columns
 from lakebed.engine.tracked_scan import DELETING
 
@@ -39,9 +39,10 @@ class Folding:
         """
         version = rows.schema.get_field_index(ROW_VERSION_COLUMN)
         rows = rows.set_column(version, ROW_VERSION_COLUMN, pc.fill_null(rows.column(version), _TO_COME))
-        before = pc.less(rows.column(FILE), self.settled)
-        state = self._newest(rows.filter(before)).drop_columns([FILE])
-        for batch in self._batches(rows.filter(pc.invert(before))):
+        parts = _by_file(rows)
+        state = self._newest(pa.concat_tables([rows.slice(0, 0), *(part for n, part in parts if n < self.settled)]))
+        state = state.drop_columns([FILE])
+        for batch in self._batches([part.drop_columns([FILE]) for n, part in parts if n >= self.settled]):
             state = pa.concat_tables([self._others(state, batch), fold(state, batch, self.spec)])
         state = in_order([state], self.spec.key)
         made = state.column(version)
@@ -53,22 +54,22 @@ class Folding:
         """One row per key: its live one, else its newest tombstone."""
         if not self.spec.keeps_tombstones or rows.num_rows < 2:
             return rows
-        live = pc.invert(pc.is_in(rows.column(KIND_COLUMN), DELETING)).cast(pa.int8())
-        ranked = rows.append_column("live", live)
-        keys = key_columns(ranked, self.spec.key)
-        order = sorted_rows([*keys, *key_columns(ranked, ["live", *self.spec.sequence, FILE])])
+        keys, (kinds,) = key_columns(rows, self.spec.key), key_columns(rows, [KIND_COLUMN])
+        live = pc.invert(pc.is_in(kinds, DELETING)).cast(pa.int8())
+        order = sorted_rows([*keys, live, *key_columns(rows, [*self.spec.sequence, FILE])])
         if order is not None:
             rows, keys = rows.take(order), [key.take(order) for key in keys]
         last = pa.concat_arrays([pc.invert(same_as_before(keys)), pa.array([True])])
         return rows.filter(last)
 
-    def _batches(self, rows: pa.Table) -> Iterable[pa.Table]:
+    def _batches(self, changes: Sequence[pa.Table]) -> Sequence[pa.Table]:
         """What is folded as one: the rows of each file, or of all where it comes to the same."""
-        numbers = rows.column(FILE).combine_chunks()
-        batches = [rows.take(at).drop_columns([FILE]) for _, at in runs(numbers)]
-        return [pa.concat_tables(batches)] if len(batches) > 1 and self._is_one(batches) else batches
+        if len(changes) < 2:
+            return changes
+        every = pa.concat_tables(changes)
+        return [every] if self._is_one(every) else changes
 
-    def _is_one(self, batches: Sequence[pa.Table]) -> bool:
+    def _is_one(self, rows: pa.Table) -> bool:
         """Whether no commit takes anything back or is late, so that the rows are merged in the order in which they are.
 
         Sums and products of floating-point numbers depend on what is added first, so they go commit by commit.
@@ -76,7 +77,6 @@ class Folding:
         inexact = (FLOAT, DOUBLE)
         if any(r.function in (Function.SUM, Function.PRODUCT) and r.type in inexact for r in self.spec.fields):
             return False
-        rows = pa.concat_tables(batches)
         if pc.any(pc.is_in(rows.column(KIND_COLUMN), DELETING)).as_py():
             return False
         if not self.spec.sequence:
@@ -92,6 +92,23 @@ class Folding:
         """The rows of the state whose key is not in the batch."""
         if not state.num_rows:
             return state
-        mine, theirs = (pl.DataFrame(pl.from_arrow(rows.select(self.spec.key))) for rows in (state, batch))
-        at = mine.with_row_index("at").join(theirs, on=list(self.spec.key), how="anti", maintain_order="left")["at"]
-        return state.take(at.to_arrow())
+        names = [f"k{i}" for i in range(len(self.spec.key))]
+        columns = ([rows.column(name) for name in self.spec.key] for rows in (state, batch))
+        mine, theirs = (pl.DataFrame(dict(zip(names, keys, strict=True))) for keys in columns)
+        others = mine.with_row_index("at").join(theirs, on=names, how="anti", maintain_order="left")
+        return state.take(others["at"].to_arrow())
+
+
+def _by_file(rows: pa.Table) -> list[tuple[int, pa.Table]]:
+    """The rows of each file, by its number."""
+    (numbers,) = key_columns(rows, [FILE])
+    order = sorted_rows([numbers])
+    if order is not None:
+        rows, numbers = rows.take(order), numbers.take(order)
+    encoded = pc.run_end_encode(numbers)
+    ends = encoded.run_ends.to_pylist()
+    starts = [0, *ends[:-1]]
+    return [
+        (number, rows.slice(start, end - start))
+        for number, start, end in zip(encoded.values.to_pylist(), starts, ends, strict=True)
+    ]

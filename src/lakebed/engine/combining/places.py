@@ -14,6 +14,7 @@ from lakebed.engine.resolving.key_file import open_keys
 from lakebed.engine.resolving.matching import Found, match_files
 from lakebed.engine.resolving.order import POSITION, BucketFiles, ResolveOrder
 from lakebed.engine.resolving.ranges import KeyRange, key_ranges
+from lakebed.engine.vectors import replaced_tombstones
 from lakebed.storage.deletion_vector import from_arrow
 
 
@@ -27,6 +28,8 @@ class Places:
     """The rows of settled files that the changed keys have: live ones, and tombstones if the table keeps them."""
     changes: Mapping[str, BitMap64]
     """The rows of unsettled files that are merged: all, or those of the wanted keys."""
+    replaced_tombstones: Mapping[str, BitMap64]
+    """All tombstones that are not what their key has come to, of each settled file in which there are more by now."""
     unsorted: frozenset[str]
     """Files whose rows, as far as they matter, are not in the order of their keys. Nobody writes such files."""
 
@@ -38,7 +41,7 @@ def find_places(order: ResolveOrder, files: BucketFiles) -> Places:
         keys = _changed(order, files, span, places)
         for found in match_files(order, files.settled, keys, state=bool(order.key.sequence)):
             places.note_settled(found)
-    return Places(places.dead, places.states, places.changes, frozenset(places.unsorted))
+    return Places(places.dead, places.states, places.changes, places.tombstones, frozenset(places.unsorted))
 
 
 def _changed(order: ResolveOrder, files: BucketFiles, span: KeyRange, places: _Places) -> pl.DataFrame:
@@ -66,6 +69,7 @@ class _Places:
     dead: dict[str, BitMap64] = field(default_factory=dict)
     states: dict[str, BitMap64] = field(default_factory=dict)
     changes: dict[str, BitMap64] = field(default_factory=dict)
+    tombstones: dict[str, BitMap64] = field(default_factory=dict)
     unsorted: set[str] = field(default_factory=set)
 
     def note_settled(self, found: Found) -> None:
@@ -74,6 +78,9 @@ class _Places:
         self._collect(self.states, path, rows.sort(INDEX, POSITION)[POSITION])
         if found.live.height:
             self.dead[path] = self.dead.get(path, found.before) | from_arrow(found.live[POSITION].to_arrow())
+        if found.gone.height:
+            known = self.tombstones.get(path) or replaced_tombstones(found.add)
+            self.tombstones[path] = known | from_arrow(found.gone[POSITION].to_arrow())
 
     def note_changed(self, path: str, positions: pl.Series) -> None:
         self._collect(self.changes, path, positions)
