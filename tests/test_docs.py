@@ -79,4 +79,4 @@ def test_the_demo_runs() -> None:
         [sys.executable, ROOT / "examples/demo.py"], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "the same numbers from two readers" in done.stdout
+    assert "the same numbers from three readers" in done.stdout
