@@ -10,6 +10,8 @@ from lakebed.core.actions import AddFile, RemoveFile
 BUCKET = "lakebed.bucket"
 UNSETTLED = "lakebed.unsettled"
 TOMBSTONES = "lakebed.tombstones"
+REPLACED = "lakebed.replaced-tombstones"
+"""Positions of tombstones that a later row of their key has replaced, as a bitmap in base 64."""
 
 KIND_COLUMN = "_lakebed_kind"
 """The hidden column of row kinds (int8), in files that have the tag ``TOMBSTONES``."""
@@ -71,3 +73,13 @@ def settled(add: AddFile) -> AddFile:
     """
     tags = {name: value for name, value in (add.tags or {}).items() if name != UNSETTLED}
     return replace(add, tags=tags)
+
+
+def without_tombstones(add: AddFile) -> AddFile:
+    """The same file without the mark of tombstones: they have done their work and mean nothing any more.
+
+    >>> without_tombstones(AddFile("a", {}, 1, 0, True, tags=file_tags(3, tombstones=2))).tags
+    {'lakebed.bucket': '3'}
+    """
+    tags = {name: value for name, value in (add.tags or {}).items() if name not in (TOMBSTONES, REPLACED)}
+    return replace(add, tags=tags) if tombstones_of(add) else add

@@ -31,6 +31,7 @@ from lakebed.engine.rewritten import RewriteWriter, Rewritten
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.source import Source
 from lakebed.engine.tracked_scan import DELETING, tracked
+from lakebed.engine.vectors import replaced_tombstones
 from lakebed.engine.write import WriteOrder
 
 __all__ = ["BucketOf", "Rewritten", "choose", "rewrite"]
@@ -87,7 +88,8 @@ def _waste(source: Source, spec: KeySpec | None) -> float:
     """The share of a file's rows that a rewrite would drop."""
     vector = source.add.deletion_vector
     dead = len(source.dead) if source.dead is not None else vector.cardinality if vector else 0
-    kept = tombstones_of(source.add) if spec is not None and spec.keeps_tombstones else 0
+    keeps = spec is not None and spec.keeps_tombstones
+    kept = tombstones_of(source.add) - len(replaced_tombstones(source.add)) if keeps else 0
     # Other writers may not say how many rows there are; then any that is dead is one too many.
     return max(0, dead - kept) / max(source.add.num_records or dead, 1)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 import polars as pl
@@ -25,6 +25,7 @@ from lakebed.engine.resolving.matching import DELETES, Found, match_files
 from lakebed.engine.resolving.order import KIND, POSITION, BucketFiles, ResolveOrder
 from lakebed.engine.resolving.ranges import KeyRange, key_ranges
 from lakebed.engine.scan import READ_THREADS
+from lakebed.engine.vectors import replaced_tombstones
 from lakebed.storage.deletion_vector import from_arrow
 from lakebed.storage.forked import polars_is_lost
 
@@ -45,6 +46,9 @@ class Resolution:
     """Rows of settled files that a delete took away."""
     inserted: int = 0
     """Live rows of the unsettled files whose key no settled file had."""
+    replaced_tombstones: Mapping[str, BitMap64] = field(default_factory=dict)
+    """By path: the tombstones that are not what their key has come to, of each file in which there are more by now.
+    Only tables that remember deleted keys have any."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +69,15 @@ def resolve(order: ResolveOrder, files: BucketFiles) -> Resolution:
     if not files.unsettled:
         return Resolution({})
     dead: dict[str, BitMap64] = {}
+    tombstones: dict[str, BitMap64] = {}
     replaced = deleted = inserted = 0
     for span in key_ranges(order, files.unsettled):
         part = _Range(order, files, span).resolve()
-        for path, positions in part.dead.items():
-            dead[path] = dead[path] | positions if path in dead else positions
+        for into, found in ((dead, part.dead), (tombstones, part.replaced_tombstones)):
+            for path, positions in found.items():
+                into[path] = into[path] | positions if path in into else positions
         replaced, deleted, inserted = replaced + part.replaced, deleted + part.deleted, inserted + part.inserted
-    return Resolution(dead, replaced, deleted, inserted)
+    return Resolution(dead, replaced, deleted, inserted, tombstones)
 
 
 def match(order: ResolveOrder, files: Sequence[AddFile], keys: pa.Table) -> dict[str, Matched]:
@@ -115,13 +121,17 @@ class _Range:
         alive = pl.zeros(rows.height, pl.Boolean, eager=True).scatter(candidates[INDEX], True)
         for one in beaten:
             alive = alive.scatter(one.lost, False)
+        tombstones: dict[str, BitMap64] = {}
+        if self.order.key.keeps_tombstones:
+            tombstones = self._losers(rows[POSITION], deletes & ~alive, starts)
+            tombstones |= {b.path: b.tombstones for b in beaten if b.tombstones is not None}
         alive &= ~deletes
         dead = {
             **self._losers(rows[POSITION], ~alive, starts),
             **{b.path: b.dead for b in beaten if b.dead is not None},
         }
         replaced, deleted = sum(b.replaced for b in beaten), sum(b.deleted for b in beaten)
-        return Resolution(dead, replaced, deleted, int(alive.sum()) - replaced)
+        return Resolution(dead, replaced, deleted, int(alive.sum()) - replaced, tombstones)
 
     def _changed(self) -> tuple[pl.DataFrame, pl.Series, list[int]]:
         """The keys of the unsettled files in fold order, which rows are deletes, and where each file's rows start."""
@@ -153,11 +163,11 @@ class _Range:
         newer = at_least(mine, sequence)
         killed = live.filter(newer)
         lost = pl.concat([live.filter(~newer)[INDEX], gone.filter(~newer)[INDEX]])
-        if not killed.height:
-            return _Beaten(found.add.path, None, lost)
-        dead = found.before | from_arrow(killed[POSITION].to_arrow())
+        past = from_arrow(gone.filter(newer)[POSITION].to_arrow())
+        tombstones = replaced_tombstones(found.add) | past if past else None
+        dead = found.before | from_arrow(killed[POSITION].to_arrow()) if killed.height else None
         deleted = int(killed[_DELETE].sum())
-        return _Beaten(found.add.path, dead, lost, killed.height - deleted, deleted)
+        return _Beaten(found.add.path, dead, lost, killed.height - deleted, deleted, tombstones)
 
     def _losers(self, positions: pl.Series, dead: pl.Series, starts: Sequence[int]) -> dict[str, BitMap64]:
         """The dead rows of the unsettled files that have any."""
@@ -178,6 +188,8 @@ class _Beaten:
     """The candidates that were older than what the file has."""
     replaced: int = 0
     deleted: int = 0
+    tombstones: BitMap64 | None = None
+    """All its replaced tombstones; None if none came along."""
 
 
 def refuse_fork(order: ResolveOrder) -> None:

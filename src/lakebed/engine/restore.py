@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.actions import AddFile, FileKey, Metadata
 from lakebed.core.column_mapping import enable_mapping
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import FileMissingError
+from lakebed.core.file_tags import is_unsettled
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, is_mapped
 from lakebed.core.schema_delta import to_delta
 from lakebed.delta.features import upgrade
@@ -26,8 +27,8 @@ def restore(draft: Draft, target: TableState) -> None:
     draft.refuse_if_append_only("restore")
     handle = draft.handle
     old = plan(handle.metastore, handle.table_id, target.version, target.metadata, None).adds()
-    wanted = {add.key: add for add in old}
-    present = {add.key: add for add in draft.live()}
+    wanted = {_identity(add): add for add in old}
+    present = {_identity(add): add for add in draft.live()}
     missing = [a for key, a in wanted.items() if key not in present and not _there(draft, a)]
     if missing:
         raise FileMissingError(
@@ -45,6 +46,11 @@ def restore(draft: Draft, target: TableState) -> None:
     draft.protocol = upgrade(draft.protocol, target.protocol)
     draft.claims.append(Claim(Kind.RESTORE, reads_all=True))
     draft.parameters["version"] = target.version
+
+
+def _identity(add: AddFile) -> tuple[FileKey, bool]:
+    """A file that was settled since is not what it was, even if it got no vector by it."""
+    return add.key, is_unsettled(add)
 
 
 def _there(draft: Draft, add: AddFile) -> bool:

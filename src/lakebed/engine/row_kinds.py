@@ -87,7 +87,7 @@ def deletions(
         name = batch.schema.names[position]
         refused = RefusedRows()
         refused.look(codes.is_null(), batch, first_row, [name])
-        texts = ", ".join(known)
+        texts = ", ".join(text.upper() if text[:1] in "+-" else text for text in known)
         raise refused.error(
             table_name, f"with no row kind that is known in column {name!r}", f"use {texts}, or the codes 0 to 3"
         )

@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector
 from lakebed.core.commit import Bucket
-from lakebed.core.file_tags import is_unsettled, settled, tombstones_of
+from lakebed.core.file_tags import is_unsettled, settled, tombstones_of, without_tombstones
 from lakebed.core.keyed import POSTPONE, KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.engine.combine import combine
@@ -18,12 +18,16 @@ from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.rewriter import Rewriter
+from lakebed.engine.scan import dead_rows
 from lakebed.engine.settlement import Settlement
 from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, fold_order, pending, units_of, unsettled_units
-from lakebed.engine.vectors import store_vectors, with_vector
+from lakebed.engine.vectors import store_vectors, with_replaced, with_vector
 
 SETTLE_THREADS = 4
+
+Positions = Mapping[str, BitMap64]
+"""Positions in files, by path."""
 
 
 @dataclass
@@ -135,29 +139,36 @@ class _Work:
         return matched
 
     def _resolved(self, unit: Unit, files: BucketFiles) -> Matched:
-        dead = resolve(self.order, files).dead
+        resolution = resolve(self.order, files)
         matched = Matched(unit)
-        for add in (*(add for add in files.settled if add.path in dead), *files.unsettled):
-            self._keep(matched, add, dead.get(add.path) or BitMap64())
+        self._keep_changed(matched, files.settled, resolution.dead, resolution.replaced_tombstones)
+        for add in files.unsettled:
+            dead = resolution.dead.get(add.path) or BitMap64()
+            self._keep(matched, _marked(add, resolution.replaced_tombstones), dead)
         return matched
 
     def _combined(self, unit: Unit, files: BucketFiles) -> Matched:
         """Merged rows get new files; of the older ones only the dead rows change."""
         combined = combine(self.order, files)
         matched = Matched(unit, leaving=list(files.unsettled))
-        for add in files.settled:
-            rows = combined.dead.get(add.path)
-            if rows is not None:
-                self._keep(matched, add, rows)
+        self._keep_changed(matched, files.settled, combined.dead, combined.places.replaced_tombstones)
         tables = combined.tables(tombstones=self.order.key.keeps_tombstones)
         sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
         matched.fresh.extend(self.rewriter.write(unit, tables, [*sources, *plain(files.unsettled)]))
         return matched
 
+    def _keep_changed(self, matched: Matched, files: Sequence[AddFile], dead: Positions, replaced: Positions) -> None:
+        """The settled files in which rows have died, or tombstones have been replaced."""
+        for add in files:
+            if add.path in dead or add.path in replaced:
+                rows = dead.get(add.path) or dead_rows(self.order.store, add.deletion_vector) or BitMap64()
+                self._keep(matched, _marked(add, replaced), rows)
+
     def _keep(self, matched: Matched, add: AddFile, dead: BitMap64) -> None:
         """The file stays with its dead rows, unless nothing in it matters any more."""
-        empty = len(dead) == add.num_records and not (self.order.key.keeps_tombstones and tombstones_of(add))
-        if empty:
+        if not self.order.key.keeps_tombstones:
+            add = without_tombstones(add)
+        if len(dead) == add.num_records and not tombstones_of(add):
             matched.leaving.append(add)
         else:
             matched.staying.append((add, dead))
@@ -172,10 +183,15 @@ class _Work:
         matched.staying = [(add, dead) for add, dead in matched.staying if add.path not in paths]
 
 
+def _marked(add: AddFile, replaced: Positions) -> AddFile:
+    return with_replaced(add, replaced[add.path]) if add.path in replaced else add
+
+
 def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool = True) -> list[Settlement]:
     """Give every file its vector; all vectors that are not inline are in one file."""
-    dead = [rows for one in matched for _, rows in (*one.staying, *one.fresh) if rows]
-    written = store_vectors(draft.handle.store, dead)
+    dead = [(add, rows) for one in matched for add, rows in (*one.staying, *one.fresh) if rows]
+    same = {number for number, (add, rows) in enumerate(dead) if _is_same(add, rows)}
+    written = store_vectors(draft.handle.store, [rows for _, rows in dead], never_inline=same)
     vectors = iter(written.vectors)
     made = () if written.path is None else (written.path,)
     found = []
@@ -197,6 +213,11 @@ def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool =
             )
         )
     return found
+
+
+def _is_same(add: AddFile, dead: BitMap64) -> bool:
+    """Whether the file's vector is as it was; dead rows never come back."""
+    return add.deletion_vector is not None and add.deletion_vector.cardinality == len(dead)
 
 
 def _finished(add: AddFile, vector: DeletionVector | None, data_change: bool) -> AddFile:

@@ -21,6 +21,7 @@ from lakebed.core.schema_arrow import field_to_arrow
 from lakebed.delta.foreign import place
 from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, known_dead, logical, named
 from lakebed.engine.source import Source
+from lakebed.engine.vectors import replaced_tombstones
 from lakebed.storage.deletion_vector import keep_mask
 from lakebed.storage.parquet_reader import read_batches
 
@@ -66,13 +67,14 @@ def tracked(
 ) -> Iterator[pa.Table]:
     """The live rows of a source, tracked, batch by batch in file order.
 
-    With ``tombstones`` the rows that delete their key come too, though they are dead, and each row has its kind
+    With ``tombstones`` the present tombstones come too, though they are dead, and each row has its kind
     (0 where the file knows none). Row id and row version are null in a file that has not been committed.
     ``batch_rows`` is the size of a batch, ``buffer_size`` as for ``read_batches``.
     """
     at = place(order.store, source.add)
     dead = known_dead(order, source)
     schema = tracked_schema(order, tombstones=tombstones)
+    replaced = replaced_tombstones(source.add)
     start = 0
     with named(order):
         batches = read_batches(
@@ -80,7 +82,7 @@ def tracked(
         )
         for batch in batches:
             rows = tracked_batch(order, source.add, batch, start)
-            kept = _kept(rows, dead, start, tombstones)
+            kept = _kept(rows, dead, start, replaced if tombstones else None)
             start += batch.num_rows
             if order.predicate is not None and kept.num_rows:
                 kept = kept.filter(evaluate(order.predicate, kept))
@@ -141,12 +143,17 @@ def _stored(batch: pa.RecordBatch, hidden: Field) -> pa.Array | None:
     return None if at < 0 else batch.column(at).cast(field_to_arrow(hidden).type)
 
 
-def _kept(rows: pa.Table, dead: BitMap64 | None, start: int, tombstones: bool) -> pa.Table:
-    """The rows that are alive, or that delete if those are wanted; a row that deletes is never alive."""
+def _kept(rows: pa.Table, dead: BitMap64 | None, start: int, replaced: BitMap64 | None) -> pa.Table:
+    """The rows that are alive, and the present tombstones if ``replaced`` tells those that are not.
+
+    A row that deletes is never alive.
+    """
     live = None if dead is None or not rows.num_rows else keep_mask(dead, start, rows.num_rows)
     deletes = pc.is_in(rows.column(KIND_COLUMN), DELETING)
     if not pc.any(deletes).as_py():
         return rows if live is None else rows.filter(live)
-    if tombstones:
-        return rows if live is None else rows.filter(pc.or_(live, deletes))
-    return rows.filter(pc.invert(deletes) if live is None else pc.and_not(live, deletes))
+    alive = pc.invert(deletes) if live is None else pc.and_not(live, deletes)
+    if replaced is None:
+        return rows.filter(alive)
+    present = deletes if not replaced else pc.and_(deletes, keep_mask(replaced, start, rows.num_rows))
+    return rows.filter(pc.or_(alive, present))

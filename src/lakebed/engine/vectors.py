@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector
+from lakebed.core.file_tags import REPLACED, TOMBSTONES, tombstones_of
 from lakebed.core.steps import Step, reach
-from lakebed.storage.deletion_vector import write_vectors
+from lakebed.storage.deletion_vector import decode, encode, write_vectors
 from lakebed.storage.store import Store
 
 
@@ -25,11 +27,14 @@ class Vectors:
     """The file that holds those which are not inline; None if all are."""
 
 
-def store_vectors(store: Store, dead: Sequence[BitMap64]) -> Vectors:
-    """Write the dead rows of several files; nothing is written if there are none."""
+def store_vectors(store: Store, dead: Sequence[BitMap64], *, never_inline: Collection[int] = ()) -> Vectors:
+    """Write the dead rows of several files; nothing is written if there are none.
+
+    ``never_inline`` has the numbers of those that are as they were: a file cannot leave and enter as the same one.
+    """
     if not dead:
         return Vectors([], None)
-    written = write_vectors(store, dead)
+    written = write_vectors(store, dead, never_inline=never_inline)
     reach(Step.VECTOR_WRITTEN)
     found = [
         DeletionVector(
@@ -48,6 +53,32 @@ def with_vector(add: AddFile, vector: DeletionVector | None, rows: int, *, data_
     """The file with ``vector`` in place of the one it had; ``rows`` counts all its rows, dead ones too."""
     stats = add.stats if vector is None else loosened(add.stats, rows)
     return replace(add, deletion_vector=vector, stats=stats, data_change=data_change)
+
+
+def replaced_tombstones(add: AddFile) -> BitMap64:
+    """The positions of a file's tombstones that are no longer what their keys have come to.
+
+    Only a key's present tombstone keeps late rows away. A vector cannot tell: all tombstones are dead.
+    """
+    text = (add.tags or {}).get(REPLACED)
+    return BitMap64() if text is None else decode(base64.b64decode(text), f"tag {REPLACED} of {add.path}")
+
+
+def with_replaced(add: AddFile, replaced: BitMap64) -> AddFile:
+    """The file with these positions as its replaced tombstones; without any mark once all of them are.
+
+    >>> file = AddFile("a", {}, 1, 0, True, tags={"lakebed.bucket": "0", "lakebed.tombstones": "2"})
+    >>> sorted(replaced_tombstones(with_replaced(file, BitMap64([4]))))
+    [4]
+    >>> with_replaced(file, BitMap64([4, 5])).tags
+    {'lakebed.bucket': '0'}
+    """
+    tags = {name: text for name, text in (add.tags or {}).items() if name != REPLACED}
+    if len(replaced) >= tombstones_of(add):
+        tags.pop(TOMBSTONES, None)
+    elif replaced:
+        tags[REPLACED] = base64.b64encode(encode(replaced)).decode()
+    return replace(add, tags=tags)
 
 
 _RAW_NUMBER = re.compile(r'"\\u0000([^"]*)"')

@@ -10,7 +10,7 @@ import array
 import struct
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -92,20 +92,26 @@ def _portable(data: bytes, order: str) -> bytes:
 
 
 def write_vectors(
-    store: Store, vectors: Sequence[BitMap64], prefix: str = "", inline_limit: int = INLINE_LIMIT
+    store: Store,
+    vectors: Sequence[BitMap64],
+    prefix: str = "",
+    inline_limit: int = INLINE_LIMIT,
+    *,
+    never_inline: Collection[int] = (),
 ) -> WrittenVectors:
     """Store vectors: small ones inline, the others together in one new file below ``prefix``.
 
-    ``prefix`` is a directory of the table's root, usually empty; a vector's text carries it.
+    ``prefix`` is a directory of the table's root, usually empty; a vector's text carries it. ``never_inline`` has the
+    numbers of vectors that need an identity of their own: an inline one is told by its content.
     """
     identity = uuid.uuid4()
     reference = prefix + z85.encode(identity.bytes)
     stored: list[StoredVector] = []
     content = bytearray([FILE_VERSION])
-    for positions in vectors:
+    for number, positions in enumerate(vectors):
         data = encode(positions)
         size, cardinality = len(data), len(positions)
-        if size <= inline_limit:
+        if size <= inline_limit and number not in never_inline:
             stored.append(StoredVector("i", z85.encode(data), None, size, cardinality))
             continue
         stored.append(StoredVector("u", reference, len(content), size, cardinality))

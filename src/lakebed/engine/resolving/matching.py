@@ -16,6 +16,7 @@ from lakebed.engine.resolving.kernel import INDEX, pairs
 from lakebed.engine.resolving.key_file import open_keys
 from lakebed.engine.resolving.order import KIND, POSITION, ResolveOrder
 from lakebed.engine.scan import READ_THREADS, dead_rows, named
+from lakebed.engine.vectors import replaced_tombstones
 from lakebed.storage.deletion_vector import from_arrow, to_arrow
 
 DELETES = (1, 3)  # -U and -D
@@ -30,7 +31,7 @@ class Found:
     """The positions that were dead already."""
     live: pl.DataFrame
     gone: pl.DataFrame
-    """Tombstones, if the table has sequences: they are dead, but late rows must be newer."""
+    """Present tombstones, if the table has sequences: they are dead, but late rows must be newer."""
 
 
 def match_files(order: ResolveOrder, files: Sequence[AddFile], keys: pl.DataFrame, *, state: bool) -> list[Found]:
@@ -61,5 +62,10 @@ def _split(add: AddFile, before: BitMap64, rows: pl.DataFrame) -> Found:
     if not known:
         return Found(add, before, rows, rows.clear())
     dead = pl.col(POSITION).is_in(pl.Series(to_arrow(known)).implode())
-    gone = rows.filter(dead & pl.col(KIND).is_in(DELETES)) if KIND in rows.columns else rows.clear()
+    if KIND not in rows.columns:
+        return Found(add, before, rows.filter(~dead), rows.clear())
+    gone = rows.filter(dead & pl.col(KIND).is_in(DELETES))
+    replaced = replaced_tombstones(add)
+    if replaced and gone.height:
+        gone = gone.filter(~pl.col(POSITION).is_in(pl.Series(to_arrow(replaced)).implode()))
     return Found(add, before, rows.filter(~dead), gone)
