@@ -7,17 +7,19 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 from lakebed.core.actions import now_ms
 from lakebed.core.commit import Claim, Committed, Kind, Recompute
-from lakebed.core.errors import CommitUnknownError, ConflictError, InputError
+from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, InputError, NotFoundError
 from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, parse
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
 from lakebed.engine.land import land
+from lakebed.engine.lease import Lease
 from lakebed.engine.maintain import Maintained, compact, settle
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
@@ -29,6 +31,9 @@ from lakebed.view import TableView
 from lakebed.writable import Writable
 
 Moment = str | int | datetime | date
+Result = TypeVar("Result")
+_RACES = 12
+"""How often work on the newest version is begun again when that version has expired meanwhile."""
 
 
 class Table(Writable[Commit]):
@@ -51,6 +56,35 @@ class Table(Writable[Commit]):
     def _point(self) -> ReadPoint:
         return StoredPoint(self._handle, self._state())
 
+    def _leased(self) -> tuple[ReadPoint, Lease | None]:
+        return self._newest(lambda point: (point, point.lease()))
+
+    def _read(self, work: Callable[[ReadPoint], Result]) -> Result:
+        """No lease: mostly nobody takes away the newest version's files. Where somebody has, a newer one is read."""
+        point = self._point()
+        try:
+            return work(point)
+        except (FileMissingError, NotFoundError) as error:
+            if not self._overtaken(point.version, error):
+                raise
+        return super()._read(work)
+
+    def _newest(self, work: Callable[[ReadPoint], Result]) -> Result:
+        """What ``work`` makes of the newest version, whose successor may come, and which may expire, meanwhile."""
+        for _ in range(_RACES):
+            point = self._point()
+            try:
+                return work(point)
+            except NotFoundError as error:
+                if not self._overtaken(point.version, error):
+                    raise
+        return work(self._point())
+
+    def _overtaken(self, version: int, error: BaseException) -> bool:
+        """Whether something was not found since the version that it was looked for in is not the newest any more."""
+        missing = isinstance(error, FileMissingError | NotFoundError)
+        return missing and self._handle.metastore.head(self._handle.table_id) != version
+
     def _state(self, version: int | None = None) -> TableState:
         return self._handle.metastore.state(self._handle.table_id, version)
 
@@ -61,22 +95,26 @@ class Table(Writable[Commit]):
             try:
                 draft.refuse_if_unwritable()
                 operation(draft)
-            except BaseException:
+            except BaseException as error:
                 draft.discard()
-                raise
+                if attempt + 1 == attempts or not self._overtaken(draft.base.version, error):
+                    raise
+                continue
             done = land([draft])
             if not isinstance(done, Recompute):
-                return self._earlier(done[0]) if done[0].repeated else self._landed(draft, done[0])
+                return self._earlier(draft, done[0]) if done[0].repeated else self._landed(draft, done[0])
             time.sleep(random.uniform(0, min(1.0, 0.01 * 2**attempt)))
         raise ConflictError(
             f"table {self.name}: maintenance has replaced files that this change was prepared with",
             fix=f"nothing was changed after {attempts} attempt(s); run it again",
         )
 
-    def _earlier(self, done: Committed) -> Commit:
-        """The commit that an application's transaction had landed as before."""
-        (record,) = self._handle.metastore.history(self._handle.table_id, start=done.version, end=done.version)
-        return self._as_commit(record, repeated=True)
+    def _earlier(self, draft: Draft, done: Committed) -> Commit:
+        """The commit that an application's transaction had landed as before; of an expired one little is known."""
+        found = self._handle.metastore.history(self._handle.table_id, start=done.version, end=done.version)
+        kind = draft.claims[-1].kind
+        expired = VersionRecord(done.version, done.timestamp, kind, done.commit_id, {}, published=True)
+        return self._as_commit(found[0] if found else expired, repeated=True)
 
     def _landed(self, draft: Draft, done: Committed) -> Commit:
         if draft.unsettled or self._settles_from_now(draft):
@@ -203,15 +241,7 @@ class Table(Writable[Commit]):
         return None if where is None else parse(where, draft.metadata.schema)
 
     def _maintain(self, operation: str, run: Callable[[Draft], Maintained]) -> Maintenance:
-        draft = Draft(self._handle, self._state())
-        try:
-            draft.refuse_if_unwritable()
-            outcome = run(draft)
-        except CommitUnknownError:
-            raise
-        except BaseException:
-            draft.discard()
-            raise
+        draft, outcome = self._maintained(run)
         done = outcome.committed
         return Maintenance(
             table=self.name,
@@ -221,6 +251,20 @@ class Table(Writable[Commit]):
             skipped=tuple(sorted(str(unit) for unit in outcome.lost)),
             metrics=numbers(draft.info["operationMetrics"]) if done is not None else {},
         )
+
+    def _maintained(self, run: Callable[[Draft], Maintained]) -> tuple[Draft, Maintained]:
+        for attempt in count(1):
+            draft = Draft(self._handle, self._state())
+            try:
+                draft.refuse_if_unwritable()
+                return draft, run(draft)
+            except CommitUnknownError:
+                raise
+            except BaseException as error:
+                draft.discard()
+                if attempt > _RACES or not self._overtaken(draft.base.version, error):
+                    raise
+        raise AssertionError("the loop above does not end")
 
     def tag(self, name: str, version: int | None = None, retain: str | int | timedelta | None = None) -> Tag:
         """Name a version (the newest by default), and keep it for ``retain`` (like ``"30 days"``) or for ever.

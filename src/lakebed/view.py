@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from lakebed.core.predicate import Node, parse
 from lakebed.core.properties import to_properties
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
+from lakebed.engine.lease import Lease, held, stream
 from lakebed.engine.point import ReadPoint, SettledPoint
 from lakebed.engine.scan import ScanOrder, read_all, scan
 from lakebed.engine.source import Sources
@@ -25,6 +26,8 @@ from lakebed.storage.store import Store
 if TYPE_CHECKING:
     import pandas
     import polars
+
+Result = TypeVar("Result")
 
 
 class Readable(ABC):
@@ -94,11 +97,12 @@ class Readable(ABC):
         >>> t.to_arrow(columns=["item"], where="price > 5").to_pylist()
         [{'item': 'ink'}]
         """
-        order, sources = self._scan(columns, where)
-        return read_all(order, sources)
+        return self._read(lambda point: read_all(*self._scan(point, columns, where)))
 
     def to_batches(self, columns: Sequence[str] | None = None, where: Any = None) -> Iterator[pa.RecordBatch]:
         """All qualifying rows as a stream of Arrow batches; memory stays bounded however large the table.
+
+        The version that is read stays readable, whatever expires meanwhile, until the stream has ended or is dropped.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp())
@@ -107,8 +111,13 @@ class Readable(ABC):
         >>> sum(batch.num_rows for batch in t.to_batches())
         2
         """
-        order, sources = self._scan(columns, where)
-        return scan(order, sources)
+        point, lease = self._leased()
+        try:
+            return stream(scan(*self._scan(point, columns, where)), lease)
+        except BaseException:
+            if lease is not None:
+                lease.end()
+            raise
 
     def to_polars(self, columns: Sequence[str] | None = None, where: Any = None) -> polars.DataFrame:
         """All qualifying rows as a polars DataFrame.
@@ -122,8 +131,7 @@ class Readable(ABC):
         """
         from lakebed.engine.frames import read_frame
 
-        order, sources = self._scan(columns, where)
-        return read_frame(order, sources)
+        return self._read(lambda point: read_frame(*self._scan(point, columns, where)))
 
     def to_pandas(self, columns: Sequence[str] | None = None, where: Any = None) -> pandas.DataFrame:
         """All qualifying rows as a pandas DataFrame; pandas must be installed.
@@ -152,12 +160,7 @@ class Readable(ABC):
         >>> t.count(), t.count("n > 1")
         (2, 1)
         """
-        point = self._point()
-        if where is None:
-            counts = [source.live_rows for source in point.sources(None)]
-            if None not in counts:
-                return sum(count for count in counts if count is not None)
-        return sum(batch.num_rows for batch in self.to_batches(point.metadata.schema.names[:1], where))
+        return self._read(lambda point: self._count(point, where))
 
     def read_optimised(self) -> TableView:
         """The table without what is not settled yet: what other Delta readers see, and the fastest to read.
@@ -189,8 +192,26 @@ class Readable(ABC):
         point = self._point()
         return point.describe(_predicate(point, where))
 
-    def _scan(self, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sources]:
+    def _leased(self) -> tuple[ReadPoint, Lease | None]:
+        """The state that is read now, which stays readable until the lease ends."""
         point = self._point()
+        return point, point.lease()
+
+    def _read(self, work: Callable[[ReadPoint], Result]) -> Result:
+        """What ``work`` makes of the state that is read now, which stays readable meanwhile."""
+        point, lease = self._leased()
+        with held(lease):
+            return work(point)
+
+    def _count(self, point: ReadPoint, where: Any) -> int:
+        if where is None:
+            counts = [source.live_rows for source in point.sources(None)]
+            if None not in counts:
+                return sum(count for count in counts if count is not None)
+        order, sources = self._scan(point, point.metadata.schema.names[:1], where)
+        return sum(batch.num_rows for batch in scan(order, sources))
+
+    def _scan(self, point: ReadPoint, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sources]:
         predicate = _predicate(point, where)
         order = ScanOrder(
             store=self._store,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from lakebed.core.commit import CommitOutcome, Committed, Conflict, Landed, PreparedCommit, Recompute
-from lakebed.core.errors import CommitUnknownError, ConflictError, LakebedError
+from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, LakebedError, NotFoundError
 from lakebed.core.steps import Step, reach
 from lakebed.engine.draft import Draft
 from lakebed.engine.publication import follow
@@ -46,10 +46,15 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
 
 def _catch_up(draft: Draft, outcome: Recompute, race: int) -> None:
     """Base an upsert that has lost a race on the winner's version."""
-    base = draft.handle.metastore.state(draft.handle.table_id, outcome.version)
+    metastore, table_id = draft.handle.metastore, draft.handle.table_id
+    try:
+        base, known = metastore.state(table_id, outcome.version), True
+    except NotFoundError:
+        # It has expired already, and with it what has changed since.
+        base, known = metastore.state(table_id), False
     # Nobody may wait for ever: an upsert that is not settled cannot lose a race.
     draft.unsettled = race >= _RACES
-    draft.move(base, lambda settlement: draft.unsettled or is_stale(outcome, settlement))
+    draft.move(base, lambda settlement: draft.unsettled or not known or is_stale(outcome, settlement))
     time.sleep(random.uniform(0, min(0.2, 0.002 * 2**race)))
 
 
@@ -58,7 +63,12 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
     prepared: list[PreparedCommit] = []
     try:
         for draft in drafts:
-            settle_pending(draft)
+            try:
+                settle_pending(draft)
+            except (FileMissingError, NotFoundError):
+                if (outcome := _overtaken(draft)) is None:
+                    raise
+                return outcome
         prepared = [draft.prepare() for draft in drafts]
         reach(Step.COMMIT_PREPARED)
         return drafts[0].handle.metastore.commit(prepared)
@@ -70,6 +80,16 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
     except BaseException as interruption:
         _clean_up(drafts, prepared, interruption)
         raise
+
+
+def _overtaken(draft: Draft) -> Recompute | None:
+    """When files of the draft's base are gone: where to begin again, if the table has moved on meanwhile."""
+    head = draft.handle.metastore.head(draft.handle.table_id)
+    if head == draft.base.version:
+        return None
+    # What the commits in between have changed nobody knows any more.
+    buckets = frozenset(bucket for unit in draft.settlements for bucket in unit.buckets)
+    return Recompute(draft.handle.name, head, buckets=buckets)
 
 
 def is_stale(outcome: Recompute, settlement: Settlement) -> bool:

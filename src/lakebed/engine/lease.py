@@ -78,9 +78,8 @@ def take(handle: Handle, version: int) -> Lease | None:
 
 
 @contextmanager
-def leased(handle: Handle, version: int) -> Iterator[None]:
-    """Keep a version readable during the block. Raises NotFoundError if it has expired."""
-    lease = take(handle, version)
+def held(lease: Lease | None) -> Iterator[None]:
+    """The lease ends with the block."""
     try:
         yield
     finally:
@@ -88,8 +87,10 @@ def leased(handle: Handle, version: int) -> Iterator[None]:
             lease.end()
 
 
-def stream(items: Iterator[Item], lease: Lease) -> Iterator[Item]:
+def stream(items: Iterator[Item], lease: Lease | None) -> Iterator[Item]:
     """The items; the lease ends with them, or when nobody can ask for more."""
+    if lease is None:
+        return items
     streamed = _stream(items, lease)
     # A generator that was never begun has no end of its own.
     weakref.finalize(streamed, lease.end).atexit = False
@@ -168,7 +169,8 @@ class _ThisProcess:
     """Has one keeper, once it is needed."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._keeper: _Keeper | None = None
+        self._starting = threading.Lock()
 
     def keeper(self) -> _Keeper:
         """The keeper of this process."""
@@ -180,7 +182,7 @@ class _ThisProcess:
     def forget(self) -> None:
         """A forked process has none of its parent's threads."""
         self._starting = threading.Lock()
-        self._keeper: _Keeper | None = None
+        self._keeper = None
 
 
 _process = _ThisProcess()

@@ -16,6 +16,7 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.snapshot import Snapshot
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.keyed_read import KeyedRead, about_keys
+from lakebed.engine.lease import Lease, take
 from lakebed.engine.plan import FILES_SCHEMA, plan
 from lakebed.engine.plan import describe as describe_set
 from lakebed.engine.resolve import ResolveOrder
@@ -40,6 +41,10 @@ class ReadPoint(ABC):
     def settled_files(self, predicate: Node | None) -> Sequence[AddFile]:
         """The files that other Delta readers see, and that may hold rows for which ``predicate`` is true."""
         return [add for add in self.files(predicate) if not is_unsettled(add)]
+
+    def lease(self) -> Lease | None:
+        """Keep the state readable until the lease ends; None where nothing can. Raises NotFoundError if it is gone."""
+        return None
 
     def describe(self, predicate: Node | None) -> pa.Table:
         """The same files as a table for people."""
@@ -75,6 +80,10 @@ class StoredPoint(ReadPoint):
             return plain(self.files(predicate))
         return _keyed_read(self.handle, self.metadata, key).sources(self.files(about_keys(predicate, key)), predicate)
 
+    def lease(self) -> Lease | None:
+        """Noted in the metastore."""
+        return take(self.handle, self.version)
+
     def describe(self, predicate: Node | None) -> pa.Table:
         """Columnar all the way: no object per file."""
         metastore, table_id = self.handle.metastore, self.handle.table_id
@@ -100,6 +109,10 @@ class DraftPoint(ReadPoint):
     def files(self, predicate: Node | None) -> Sequence[AddFile]:
         """Committed and pending files."""
         return self.draft.live(predicate)
+
+    def lease(self) -> Lease | None:
+        """Of the version that the transaction began with."""
+        return take(self.draft.handle, self.version)
 
     def sources(self, predicate: Node | None) -> Sources:
         """Files minus dead rows; pending upserts are resolved first."""
@@ -151,6 +164,10 @@ class SettledPoint(ReadPoint):
     def files(self, predicate: Node | None) -> Sequence[AddFile]:
         """Its settled files."""
         return self.point.settled_files(predicate)
+
+    def lease(self) -> Lease | None:
+        """Of that state."""
+        return self.point.lease()
 
 
 def _keyed_read(handle: Handle, metadata: Metadata, key: KeySpec) -> KeyedRead:
