@@ -18,6 +18,8 @@ from model import ModelColumn, State
 
 Slots = Mapping[Key, Slot]
 Rows = Sequence[Mapping[str, Any]]
+Test = Callable[[Mapping[str, Any]], bool]
+"""A predicate; false for what SQL calls unknown."""
 
 
 class Settles(Enum):
@@ -119,30 +121,32 @@ class KeyModel:
     def column(self, number: int) -> ModelColumn:
         return next(c for c in self.now.columns if c.number == number)
 
-    def upsert(self, rows: Rows, kinds: Sequence[str] | None = None) -> None:
+    def upsert(self, rows: Rows, kinds: Sequence[str] | None = None, merge: str | None = None) -> None:
         """One upsert. Raises Refused if the table must refuse it; then nothing has happened."""
-        self.upserts([(rows, kinds)])
+        self.upserts([(rows, kinds)], merge)
 
-    def upserts(self, batches: Iterable[tuple[Rows, Sequence[str] | None]]) -> None:
-        """Several upserts in one commit (a transaction)."""
+    def upserts(self, batches: Iterable[tuple[Rows, Sequence[str] | None]], merge: str | None = None) -> None:
+        """Several upserts in one commit (a transaction); ``merge`` is the one under which they began."""
         slots, touched = dict(self.now.slots), set()
         for rows, kinds in batches:
             touched |= self._fold(slots, rows, kinds)
         settles = Settles.NOTHING if self.now.merge == "on-read" else Settles.SOME
+        if merge not in (None, self.now.merge):
+            settles = Settles.MAYBE
         self._push(slots, settles=settles, touched=frozenset(touched))
 
     def delete_keys(self, keys: Rows) -> None:
         self.upsert(keys, ["-D"] * len(keys))
 
-    def delete_where(self, test: Callable[[Mapping[str, Any]], bool | None], tombstones: str = "stay") -> int:
-        """Remove the rows that pass; returns how many. ``tombstones`` that the predicate covers: stay, or doubtful."""
-        slots, gone = self._without(test, tombstones)
+    def delete_where(self, test: Test, doubtful: Callable[[Key], bool] = lambda key: False) -> int:
+        """Remove the rows that pass; returns how many. ``doubtful`` says which tombstones may go along with them."""
+        slots, gone = self._without(test, doubtful)
         self._push(slots, settles=Settles.MAYBE)
         return gone
 
-    def overwrite(self, rows: Rows, test: Callable[[Mapping[str, Any]], bool | None] = lambda row: True) -> None:
+    def overwrite(self, rows: Rows, test: Test = lambda row: True) -> None:
         """Replace the rows that pass by new ones, in one commit."""
-        slots, _ = self._without(test, "doubtful")
+        slots, _ = self._without(test, lambda key: True)
         self._fold(slots, rows, None)
         self._push(slots, settles=Settles.MAYBE)
 
@@ -194,11 +198,9 @@ class KeyModel:
                 slots[key] = slot
         return set(batches)
 
-    def _without(
-        self, test: Callable[[Mapping[str, Any]], bool | None], tombstones: str
-    ) -> tuple[dict[Key, Slot], int]:
+    def _without(self, test: Test, doubtful: Callable[[Key], bool]) -> tuple[dict[Key, Slot], int]:
         kept = {
-            key: replace(slot, doubtful=slot.doubtful or tombstones == "doubtful") if slot.row is None else slot
+            key: replace(slot, doubtful=slot.doubtful or doubtful(key)) if slot.row is None else slot
             for key, slot in self.now.slots.items()
             if slot.row is None or not test(self.named(slot.row))
         }
