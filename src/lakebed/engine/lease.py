@@ -11,7 +11,6 @@ import os
 import threading
 import time
 import uuid
-import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -92,13 +91,14 @@ def stream(items: Iterator[Item], lease: Lease | None) -> Iterator[Item]:
     if lease is None:
         return items
     streamed = _stream(items, lease)
-    # A generator that was never begun has no end of its own.
-    weakref.finalize(streamed, lease.end).atexit = False
+    # A generator that has not been begun ends without its last words.
+    next(streamed)
     return streamed
 
 
 def _stream(items: Iterator[Item], lease: Lease) -> Generator[Item, None, None]:
     try:
+        yield None  # type: ignore[misc]
         yield from items
     finally:
         lease.end()
