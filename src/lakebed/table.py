@@ -14,13 +14,12 @@ from lakebed.core.actions import now_ms
 from lakebed.core.commit import Claim, Committed, Kind, Recompute
 from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, InputError, NotFoundError
 from lakebed.core.instant import to_duration_ms, to_millis
-from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, parse
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
 from lakebed.engine.land import land
 from lakebed.engine.lease import Lease
-from lakebed.engine.maintain import Maintained, compact, settle
+from lakebed.engine.maintain import Maintained, compact, settle, settle_after
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
@@ -117,19 +116,11 @@ class Table(Writable[Commit]):
         return self._as_commit(found[0] if found else expired, repeated=True)
 
     def _landed(self, draft: Draft, done: Committed) -> Commit:
-        if draft.unsettled or self._settles_from_now(draft):
-            self.settle()
+        settle_after(draft)
         kind = draft.claims[-1].kind
         return self._as_commit(
             VersionRecord(done.version, done.timestamp, kind, done.commit_id, draft.info, draft.published)
         )
-
-    def _settles_from_now(self, draft: Draft) -> bool:
-        """Whether the change was that upserts are settled at once; then earlier ones are too."""
-        before, after = KeySpec.of(draft.base.metadata), KeySpec.of(draft.metadata)
-        if before is None or after is None:
-            return False
-        return before.merge is Merge.ON_READ and after.merge is not Merge.ON_READ
 
     def _as_commit(self, record: Any, *, repeated: bool = False) -> Commit:
         return Commit(

@@ -9,6 +9,7 @@ from lakebed.core.commit import Committed, Recompute
 from lakebed.core.errors import ConflictError, InputError, NotFoundError
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import discard, land
+from lakebed.engine.maintain import settle_after
 from lakebed.engine.point import DraftPoint, ReadPoint
 from lakebed.metastore import Metastore
 from lakebed.writable import Writable
@@ -113,6 +114,8 @@ class Transaction:
                 f"table {done.table_name}: maintenance has replaced files that this transaction read",
                 fix="nothing was changed; run the transaction again",
             )
+        for draft in changed:
+            settle_after(draft)
         self.versions = dict(zip((d.handle.name for d in changed), map(_version, done), strict=True))
         return self.versions
 

@@ -116,7 +116,7 @@ class Warehouse:
         """
         self._metastore.drop_namespace(name)
 
-    def create_table(
+    def create_table(  # noqa: PLR0913 - the names are a contract
         self,
         name: str,
         schema: Any,
@@ -340,6 +340,7 @@ def _metadata(
     validate_schema(columns, partitions)
     key, columns = key.checked(str(name), columns)
     configuration = {**to_configuration(properties), **SYSTEM_CONFIGURATION}
+    key.refuse_twice(str(name), configuration)
     if needs_mapping(columns):
         columns, last = map_new_fields(columns, 0)
         configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}

@@ -25,7 +25,7 @@ from lakebed.core.evolve import (
 from lakebed.core.predicate import parse
 from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
-from lakebed.engine.alter import alter_schema, set_comment, set_properties
+from lakebed.engine.alter import alter_schema, set_comment, set_properties, settle_before
 from lakebed.engine.delete import delete
 from lakebed.engine.draft import Draft
 from lakebed.engine.inputs import is_repeatable, to_reader
@@ -194,12 +194,14 @@ class Writable(Readable, Generic[Result]):
             raise InputError("alter was asked to change nothing", fix="pass add=, drop=, rename=, widen=, …")
 
         def run(draft: Draft) -> None:
+            before = draft.metadata
             if changes:
                 alter_schema(draft, changes)
             if properties:
                 set_properties(draft, properties)
             if comment is not None:
                 set_comment(draft, comment_text(comment) or None)
+            settle_before(draft, before)
 
         return self._change(run)
 

@@ -82,12 +82,12 @@ class DataError(InputError):
 
     def __init__(self, what: str, problems: tuple[str, ...] = (), *, fix: str | None = None) -> None:
         self.problems = tuple(problems)
-        self._title = what
+        self.title = what
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(what + (":" + lines if lines else ""), fix=fix)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_data, (self._title, self.problems, self.fix)
+        return _rebuild_data, (self.title, self.problems, self.fix)
 
 
 def _rebuild_data(what: str, problems: tuple[str, ...], fix: str | None) -> DataError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.core.bucketing import check_key_type
@@ -79,6 +79,14 @@ class KeyDefinition:
             raise InputError(
                 f"table {table} has no primary key", found=" and ".join(named), fix="pass primary_key=[…] too"
             )
+
+    def refuse_twice(self, table: str, configuration: Mapping[str, str]) -> None:
+        """Raise InputError if the properties say ``merge`` too, or say it of a table without a key."""
+        given = configuration.get(MERGE)
+        if given is not None and not self.primary_key:
+            raise InputError(f"table {table} has no primary key", found="property 'merge'", fix="leave it out")
+        if given is not None and self.merge not in (None, given):
+            raise InputError(f"table {table}: merge= and the property 'merge' differ", found=f"{self.merge}, {given}")
 
     def configuration(self, schema: Struct) -> dict[str, str]:
         """The entries of the table's configuration; ``schema`` is the final one, with physical names."""

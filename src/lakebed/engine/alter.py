@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from lakebed.core.actions import Metadata
 from lakebed.core.commit import Claim, Kind
-from lakebed.core.errors import DataError, SchemaError
+from lakebed.core.errors import DataError, OptionError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
 from lakebed.core.keyed import KeySpec
-from lakebed.core.merging import MergeSpec, check_spec
+from lakebed.core.merging import MergeSpec, check_spec, field_options
 from lakebed.core.predicate import parse
 from lakebed.core.properties import (
     COLUMN_MAPPING_MODE,
@@ -52,7 +52,7 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         max_column_id=int(before.configuration.get(MAX_COLUMN_ID, "0")),
         nulls_checked=True,
     )
-    configuration = dict(before.configuration)
+    configuration = field_options.renamed(before.configuration, evolved.renamed)
     if evolved.mapping:
         if not is_mapped(configuration):
             configuration[COLUMN_MAPPING_MODE] = "name"
@@ -65,7 +65,6 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         partition_columns=evolved.partition_columns,
         configuration=configuration,
     )
-    check_spec(draft.metadata)
     not_null = tuple(before.schema[path[0]].physical_name for path in required)
     _finish(draft, Claim(Kind.ALTER, not_null=not_null), "schema", [str(c) for c in changes])
 
@@ -79,25 +78,37 @@ def _protected(metadata: Metadata) -> tuple[str, ...]:
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
     """Set properties; a value of None removes one. Raises OptionError."""
     before = draft.metadata
+    _refuse_without_key(draft, properties)
     configuration = dict(before.configuration)
     for name, value in named(properties).items():
         if value is None:
             configuration.pop(configuration_key(name), None)
         else:
             configuration.update(to_configuration({name: value}))
-    after = replace(before, configuration=configuration)
-    check_spec(after)
-    # Rows that wait to be merged were written for the old rules.
-    buckets = settle_for(draft) if _merges_otherwise(before, after) else frozenset()
+    draft.metadata = replace(before, configuration=configuration)
+    _finish(draft, Claim(Kind.ALTER), "properties", dict(properties))
+
+
+def _refuse_without_key(draft: Draft, properties: Mapping[str, object | None]) -> None:
+    if "merge" in properties and KeySpec.of(draft.metadata) is None:
+        raise OptionError(
+            f"table {draft.handle.name} has no primary key, so it has nothing to merge", found="property 'merge'"
+        )
+
+
+def settle_before(draft: Draft, before: Metadata) -> None:
+    """After the changes of one ``alter``: rows that wait to be merged were written for the rules of ``before``.
+
+    Raises OptionError if the table cannot be merged by its new rules.
+    """
+    check_spec(draft.metadata)
+    key, after = KeySpec.of(before), draft.metadata
+    if key is None or not key.combines or MergeSpec.of(before) == MergeSpec.of(after):
+        return
+    draft.metadata = before
+    buckets = settle_for(draft)
     draft.metadata = after
-    claim = Claim(Kind.ALTER, buckets=buckets, settles=_merges_otherwise(before, after))
-    _finish(draft, claim, "properties", dict(properties))
-
-
-def _merges_otherwise(before: Metadata, after: Metadata) -> bool:
-    """Whether rows of one key become another row than before."""
-    key = KeySpec.of(before)
-    return key is not None and key.combines and MergeSpec.of(before) != MergeSpec.of(after)
+    draft.claims[-1] = replace(draft.claims[-1], buckets=buckets, settles=True)
 
 
 def set_comment(draft: Draft, comment: str | None) -> None:

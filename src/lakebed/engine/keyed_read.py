@@ -17,7 +17,8 @@ from lakebed.core.predicate import Node, conjunction, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.predicate.nodes import And
 from lakebed.engine.combine import combine
-from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
+from lakebed.engine.resolution_cache import resolve_once
+from lakebed.engine.resolve import BucketFiles, ResolveOrder
 from lakebed.engine.source import MergedRows, Source, Sources, plain
 from lakebed.engine.unit import fold_order, units_of
 
@@ -68,7 +69,7 @@ class KeyedRead:
         files = BucketFiles(old, fold_order(members))
         if self.order.key.combines:
             return self._combined(files, wanted)
-        resolution = resolve(self.order, files)
+        resolution = resolve_once(self.order, files)
         sources = [Source(add, resolution.dead.get(add.path)) for add in members]
         return [source for source in sources if source.live_rows != 0]
 

@@ -90,9 +90,16 @@ class IncomingRows:
         self._look_for_null_keys(rows, first_row, null_keys)
         self._check_required(rows, kinds, first_row)
         if kinds is not None:
-            check_rows(pa.table(rows.append_column(KIND_COLUMN, kinds)), self._merging)
+            self._refuse_kinds(pa.table(rows.append_column(KIND_COLUMN, kinds)))
         helpers = tuple(_plain(raw.column(at)) for at in self._helpers)
         return KeyedPart(reinterpreted(rows, self._physical), kinds, helpers)
+
+    def _refuse_kinds(self, rows: pa.Table) -> None:
+        """Raise DataError for deletes that the table's merge engine cannot do."""
+        try:
+            check_rows(rows, self._merging)
+        except DataError as error:
+            raise DataError(f"table {self._order.table_name}: {error.title}", error.problems, fix=error.fix) from error
 
     def _kinds(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
         if self._kind is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,9 @@ from dataclasses import dataclass
 
 from lakebed.core.actions import AddFile
 from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, partition_key
-from lakebed.core.errors import InputError
+from lakebed.core.errors import InputError, LakebedError
 from lakebed.core.file_tags import bucket_of, is_unsettled
-from lakebed.core.keyed import KeySpec
+from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.compact import choose, rewrite
@@ -24,6 +25,10 @@ from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, units_of, unsettled_units
 
 COMPACT_THREADS = 2
+
+
+class UnsettledWarning(UserWarning):
+    """Rows have landed, but are not settled yet; other Delta readers do not see them before they are."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,35 @@ def settle(draft: Draft, where: Node | None) -> Maintained:
         kept = {add.path for files in units.values() for add in may_match_files(where, files, draft.metadata)}
         units = {unit: files for unit, files in units.items() if any(add.path in kept for add in files)}
     return land_units(draft, Kind.SETTLE, settle_units(draft, key, units, distribute=True))
+
+
+def settle_after(draft: Draft) -> None:
+    """After a commit: settle what it left unsettled though the table wants it settled.
+
+    That is so when an upsert kept losing the race, and when the table wants it from now on. The commit has landed:
+    a failure here is a warning.
+    """
+    if not (draft.unsettled or _wants_from_now(draft)):
+        return
+    again = Draft(draft.handle, draft.handle.metastore.state(draft.handle.table_id))
+    try:
+        settle(again, None)
+    except LakebedError as error:
+        again.discard()
+        warnings.warn(
+            UnsettledWarning(
+                f"table {draft.handle.name}: the commit has landed, but its rows could not be settled ({error}); "
+                "settle() tries again"
+            ),
+            stacklevel=2,
+        )
+
+
+def _wants_from_now(draft: Draft) -> bool:
+    before, after = KeySpec.of(draft.base.metadata), KeySpec.of(draft.metadata)
+    if before is None or after is None:
+        return False
+    return before.merge is Merge.ON_READ and after.merge is not Merge.ON_READ
 
 
 def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:

@@ -38,6 +38,7 @@ def upsert(
     ``row_kind`` names the column that says which rows delete; by default the table's property does.
     """
     key = key_of(draft, "upsert")
+    draft.refuse_if_append_only("upsert")
     write_pending(draft, key, reader, row_kind=row_kind, sort_by=sort_by)
     draft.claims.append(Claim(Kind.UPSERT))
 

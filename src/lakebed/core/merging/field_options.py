@@ -25,6 +25,8 @@ SEQUENCE_GROUP = "sequence-group"
 
 OPTIONS = (AGGREGATE_FUNCTION, IGNORE_RETRACT, DELIMITER, DISTINCT, NESTED_KEY, COUNT_LIMIT, SEQUENCE_GROUP)
 
+_LISTED = "lakebed.remove-record-on-sequence-group"
+
 Names = tuple[str, ...]
 
 
@@ -64,3 +66,25 @@ def names(text: str) -> Names:
     ('a', 'b')
     """
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def renamed(configuration: Mapping[str, str], new_names: Mapping[str, str]) -> dict[str, str]:
+    """The configuration after columns got other names: the properties go with them.
+
+    >>> renamed({"fields.n.aggregate-function": "sum", "fields.g.sequence-group": "n,m"}, {"n": "total"})
+    {'fields.total.aggregate-function': 'sum', 'fields.g.sequence-group': 'total,m'}
+    """
+
+    def listed(text: str) -> str:
+        return ",".join(new_names.get(name, name) for name in names(text))
+
+    found = {}
+    for key, text in configuration.items():
+        column, _, option = key.removeprefix(PREFIX).rpartition(".")
+        if not key.startswith(PREFIX) or key == DEFAULT_FUNCTION or option not in OPTIONS:
+            found[key] = listed(text) if key == _LISTED else text
+        elif option == SEQUENCE_GROUP:
+            found[f"{PREFIX}{listed(column)}.{option}"] = listed(text)
+        else:
+            found[f"{PREFIX}{new_names.get(column, column)}.{option}"] = text
+    return found

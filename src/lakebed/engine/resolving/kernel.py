@@ -1,9 +1,9 @@
 """Matching keys in columns: what the measurements of ``bench/settle_kernels.py`` found to be the fastest.
 
-Key frames are sorted by key. One key column that is a number underneath (integers, dates, timestamps, decimals of
-up to 18 digits) is matched by merging two sorted columns. Everything else is joined by hash, window by window of
-the key's range, so that both sides of a join stay in the processor's cache; few keys first choose the rows by a
-search for the first column. What is not sorted is matched more slowly, and as rightly.
+Key frames are sorted by key. Keys that are numbers underneath (integers, dates, timestamps, decimals of up to 18
+digits; several columns if one number has room for them) are matched by merging two sorted columns. All others are
+joined by hash, window by window of the key's range, so that both sides of a join stay in the processor's cache; few
+keys first choose the rows by a search for the first column. What is not sorted is matched more slowly, and as rightly.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ _WINDOW = 250_000
 _FEW = 64
 """Keys are few if there are so many times more rows."""
 _LONG_DIGITS = 18
+_CODE = "code"
+_LARGEST = 2**62
 
 
 def plain(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
@@ -78,16 +80,49 @@ def pairs(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataF
     """
     if not rows.height or not keys.height:
         return _empty(rows, keys, by)
-    lead = by[0]
-    keys = keys.with_columns(pl.col(lead).set_sorted())
-    if rows[lead].is_sorted():
-        rows = rows.with_columns(pl.col(lead).set_sorted())
-    if len(by) == 1 and rows.schema[lead] == pl.Int64:
-        return rows.join(keys, on=lead, how="inner").drop(lead)
-    if keys.height * _FEW <= rows.height and rows[lead].flags["SORTED_ASC"]:
-        rows = _narrowed(rows, keys[lead])
-    found = [_window(rows.slice(at, _WINDOW), keys, by) for at in range(0, rows.height, _WINDOW)]
-    return pl.concat(found) if found else _empty(rows, keys, by)
+    packed = _packed(rows, keys, by)
+    if packed is not None:
+        return _merged(*packed)
+    few = keys.height * _FEW <= rows.height
+    if rows.height <= _WINDOW and not few:
+        return _joined(rows, keys, by)
+    if few and rows[by[0]].is_sorted():
+        return _joined(_narrowed(rows, keys[by[0]]), keys, by)
+    return pl.concat([_window(rows.slice(at, _WINDOW), keys, by) for at in range(0, rows.height, _WINDOW)])
+
+
+def _packed(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+    """Rows and keys with one number for the whole key, in the same order; None if there is no such number.
+
+    Rows outside the range of the keys in any column match none, and are left out.
+    """
+    if any(rows.schema[name] != pl.Int64 for name in by):
+        return None
+    if len(by) == 1:
+        return rows.rename({by[0]: _CODE}), keys.rename({by[0]: _CODE})
+    ends = keys.select(pl.col(by).min().name.suffix(" low"), pl.col(by).max().name.suffix(" high")).row(0, named=True)
+    code, room, inside = pl.lit(0, pl.Int64), 1, pl.lit(True)
+    for name in by:
+        low, high = ends[f"{name} low"], ends[f"{name} high"]
+        room *= high - low + 1
+        if room > _LARGEST:
+            return None
+        code = code * (high - low + 1) + (pl.col(name) - low)
+        inside &= pl.col(name).is_between(low, high)
+    packed = [frame.select(code.alias(_CODE), pl.exclude(by)) for frame in (rows.filter(inside), keys)]
+    return packed[0], packed[1]
+
+
+def _merged(rows: pl.DataFrame, keys: pl.DataFrame) -> pl.DataFrame:
+    """The pairs by one number: polars merges if it knows that both are sorted."""
+    if rows[_CODE].is_sorted():
+        rows = rows.with_columns(pl.col(_CODE).set_sorted())
+    keys = keys.with_columns(pl.col(_CODE).set_sorted())
+    return rows.join(keys, on=_CODE, how="inner").drop(_CODE)
+
+
+def _joined(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    return rows.join(keys, on=list(by), how="inner").drop(by)
 
 
 def _narrowed(rows: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
@@ -108,7 +143,7 @@ def _window(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.Dat
     stop = keys[lead].search_sorted(ends["high"], "right").item()
     if start == stop:
         return _empty(rows, keys, by)
-    return rows.join(keys.slice(start, stop - start), on=list(by), how="inner").drop(by)
+    return _joined(rows, keys.slice(start, stop - start), by)
 
 
 def _empty(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
