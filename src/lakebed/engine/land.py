@@ -65,7 +65,8 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
         for draft in drafts:
             try:
                 settle_pending(draft)
-            except (FileMissingError, NotFoundError):
+            except (FileMissingError, NotFoundError) as error:
+                refuse_if_cleaned(draft, error)
                 if (outcome := _overtaken(draft)) is None:
                     raise
                 return outcome
@@ -80,6 +81,20 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
     except BaseException as interruption:
         _clean_up(drafts, prepared, interruption)
         raise
+
+
+def refuse_if_cleaned(draft: Draft, error: BaseException) -> None:
+    """Raise ConflictError if what the draft missed is its own: vacuum has deleted it before it could land."""
+    if not isinstance(error, FileMissingError):
+        return
+    store = draft.handle.store
+    gone = next((path for path in draft.written if not store.exists(path)), None)
+    if gone is not None:
+        raise ConflictError(
+            f"table {draft.handle.name}: vacuum has deleted file {gone} before it was committed; it was older than the "
+            "retention",
+            fix="nothing was changed; run it again, and if it takes that long, vacuum with a longer retention",
+        ) from error
 
 
 def _overtaken(draft: Draft) -> Recompute | None:
