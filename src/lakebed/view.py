@@ -18,7 +18,7 @@ from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
 from lakebed.engine.lease import Lease, held, stream
 from lakebed.engine.point import ReadPoint, SettledPoint
-from lakebed.engine.scan import ScanOrder, read_all, scan
+from lakebed.engine.scan import ScanOrder, scan
 from lakebed.engine.source import Sources
 from lakebed.records import column_names
 from lakebed.storage.store import Store
@@ -97,7 +97,9 @@ class Readable(ABC):
         >>> t.to_arrow(columns=["item"], where="price > 5").to_pylist()
         [{'item': 'ink'}]
         """
-        return self._read(lambda point: read_all(*self._scan(point, columns, where)))
+        from lakebed.engine.frames import read_rows
+
+        return self._read(lambda point: read_rows(*self._scan(point, columns, where)))
 
     def to_batches(self, columns: Sequence[str] | None = None, where: Any = None) -> Iterator[pa.RecordBatch]:
         """All qualifying rows as a stream of Arrow batches; memory stays bounded however large the table.

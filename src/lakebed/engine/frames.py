@@ -6,13 +6,28 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pyarrow as pa
+from pyroaring import BitMap64
 
 from lakebed.core.errors import LakebedError
+from lakebed.core.options import MIB
 from lakebed.delta.foreign import place
-from lakebed.engine.scan import READ_THREADS, ScanOrder, by_field_id, constant, known_dead, read_all, read_source
+from lakebed.engine.scan import (
+    READ_THREADS,
+    ScanOrder,
+    by_field_id,
+    constant,
+    known_dead,
+    qualifying,
+    read_all,
+    read_source,
+)
 from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.storage.deletion_vector import keep_mask
 from lakebed.storage.forked import polars_is_lost
+from lakebed.storage.parquet_encoder import keeps
+
+LARGE = 8 * MIB
+"""From this size on, files are read by polars on the way to Arrow."""
 
 
 def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
@@ -32,6 +47,37 @@ def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
         return pl.concat(pool.map(lambda source: _read(order, source, wanted), sources), rechunk=False)
 
 
+def read_rows(order: ScanOrder, sources: Sources) -> pa.Table:
+    """The live rows of ``sources`` as one Arrow table: what ``read_all`` gives, in half the time for large files."""
+    if polars_is_lost() or not _worth_it(order, sources):
+        return read_all(order, sources)
+    wanted = _frame(order.needed_arrow.empty_table()).schema
+    with ThreadPoolExecutor(max_workers=READ_THREADS, thread_name_prefix="lakebed-read") as pool:
+        return pa.concat_tables(pool.map(lambda source: _read_arrow(order, source, wanted), sources))
+
+
+def _worth_it(order: ScanOrder, sources: Sources) -> bool:
+    size = sum(source.add.size for source in sources if isinstance(source, Source))
+    return (
+        size >= LARGE
+        and bool(order.stored)
+        and order.store.location.is_local
+        and not by_field_id(order.metadata)
+        and keeps(order.needed_arrow)
+    )
+
+
+def _read_arrow(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema) -> pa.Table:
+    frame = None if isinstance(source, MergedRows) else _live(order, source, wanted)
+    if frame is None:
+        return read_source(order, source)
+    try:
+        rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(order.needed_arrow)
+    except pa.ArrowException:
+        return read_source(order, source)  # more text than an Arrow column of it can hold in one piece
+    return qualifying(order, rows)
+
+
 def _frame(rows: pa.Table) -> pl.DataFrame:
     frame = pl.from_arrow(rows, rechunk=False)
     assert isinstance(frame, pl.DataFrame)
@@ -39,29 +85,38 @@ def _frame(rows: pa.Table) -> pl.DataFrame:
 
 
 def _read(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema) -> pl.DataFrame:
-    if isinstance(source, MergedRows):
-        return _frame(read_source(order, source))
+    frame = None if isinstance(source, MergedRows) else _live(order, source, wanted)
+    return _frame(read_source(order, source)) if frame is None else frame.select(order.columns)
+
+
+def _live(order: ScanOrder, source: Source, wanted: pl.Schema) -> pl.DataFrame | None:
+    """The live rows of a file with all needed columns; None if polars cannot read it, or not as Arrow would."""
     at = place(order.store, source.add)
-    raw = _read_plain(at.store.path(at.path), order, wanted) if at.store.location.is_local else None
-    if raw is None:
-        return _frame(read_source(order, source))
+    if not at.store.location.is_local:
+        return None
     dead = known_dead(order, source)
-    if dead is not None and raw.height:
-        raw = raw.filter(pl.Series(keep_mask(dead, 0, raw.height)))
+    raw = _read_plain(at.store.path(at.path), order, wanted, dead, source.add.num_records)
+    if raw is None:
+        return None
     fixed = [f for f in order.needed if f.name not in order.stored.names]
     values = [pl.Series(f.name, constant(source.add, f, raw.height), wanted[f.name]) for f in fixed]
-    return raw.with_columns(values).select(order.columns)
+    return raw.with_columns(values).select(order.needed.names)
 
 
-def _read_plain(path: str, order: ScanOrder, wanted: pl.Schema) -> pl.DataFrame | None:
-    """The stored columns of a file under their names of today; None if polars cannot, or would differ from Arrow."""
+def _read_plain(
+    path: str, order: ScanOrder, wanted: pl.Schema, dead: BitMap64 | None, rows: int | None
+) -> pl.DataFrame | None:
+    """The live rows of a file, its columns under their names of today; None if polars cannot, or unlike Arrow."""
     names = {f.physical_name: f.name for f in order.stored}
     try:
         found = pl.read_parquet_schema(path)
         if any(found.get(physical) != wanted[name] for physical, name in names.items()):
             return None
-        raw = pl.read_parquet(path, columns=list(names), glob=False, hive_partitioning=False)
+        columns = [pl.col(physical).alias(name) for physical, name in names.items()]
+        found_rows = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(columns)
+        if dead and rows:
+            found_rows = found_rows.filter(pl.Series(keep_mask(dead, 0, rows)))
+        return found_rows.collect()
     except (pl.exceptions.PolarsError, OSError):
         # Arrow reads what polars cannot, and says what is wrong with a file that nobody can read.
         return None
-    return raw.rename(names)

@@ -181,6 +181,11 @@ def _keep(order: ScanOrder, rows: pa.Table, dead: BitMap64 | None, start: int) -
     """The rows that are alive and qualify, with only the wanted columns."""
     if dead is not None and rows.num_rows:
         rows = rows.filter(keep_mask(dead, start, rows.num_rows))
+    return qualifying(order, rows)
+
+
+def qualifying(order: ScanOrder, rows: pa.Table) -> pa.Table:
+    """The rows for which the predicate is true, with only the wanted columns."""
     if order.predicate is not None and rows.num_rows:
         rows = rows.filter(evaluate(order.predicate, rows))
     return rows.select(list(order.columns))
