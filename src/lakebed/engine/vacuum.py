@@ -36,7 +36,7 @@ TEMPORARY_MS = 60 * 60 * 1000
 of file whose writer would not be told by the metastore that it is gone."""
 CONDEMNED_MS = 30 * 24 * 60 * 60 * 1000
 """For how long a writer may bring back a file that was deleted, and is refused."""
-_LISTED = 1 << 16
+_LISTED = 1 << 18
 _DELETED = 2_000
 _TEXT = pa.large_string()
 _ABSOLUTE = r"^([A-Za-z][A-Za-z0-9+.-]*:|/)"
