@@ -37,7 +37,7 @@ def as_polars_reads(view: lakebed.TableView) -> pa.Table:
 
     polars 2.1 looks a vector up by the file's plain path where deltalake names it by the encoded one.
     """
-    order, sources = view._scan(None, None)
+    order, sources = view._scan(view._point(), None, None)
     files = [source.add for source in sources]
     return read_all(order, plain([replace(add, deletion_vector=None) if "%" in add.path else add for add in files]))
 

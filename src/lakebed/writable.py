@@ -89,7 +89,7 @@ class Writable(Readable, Generic[Result]):
         >>> t.to_arrow().to_pylist()
         [{'id': 2, 'name': 'bert'}]
         """
-        if row_kind is not None and not isinstance(row_kind, str):
+        if row_kind == "" or (row_kind is not None and not isinstance(row_kind, str)):
             raise InputError("row_kind= is the name of a column", found=repr(row_kind))
         order = column_names(sort_by, "sort_by=")
 

@@ -22,6 +22,7 @@ from lakebed.core.keyed import (
 )
 from lakebed.core.schema import Array, Map, Struct
 from lakebed.core.schema_check import raise_problems
+from lakebed.core.schema_ddl import type_ddl
 from lakebed.core.suggest import did_you_mean
 
 MAX_BUCKETS = 100_000
@@ -59,7 +60,7 @@ class KeyDefinition:
             if (reason := check_key_type(schema[name].type)) is not None
         ]
         problems += [
-            f"column {name!r} cannot order rows: a {schema[name].type} has no order"
+            f"column {name!r} cannot order rows: {type_ddl(schema[name].type)} has no order"
             for name in sequence
             if isinstance(schema[name].type, Struct | Map | Array)
         ]
