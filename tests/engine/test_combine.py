@@ -19,7 +19,7 @@ from pyroaring import BitMap64
 
 import lakebed
 from lakebed.core.actions import AddFile, Metadata
-from lakebed.core.errors import CorruptFileError
+from lakebed.core.errors import CorruptFileError, DataError
 from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN, ROW_VERSION_COLUMN, settled
 from lakebed.core.keyed import KeySpec
 from lakebed.core.location import Location
@@ -33,7 +33,7 @@ from lakebed.engine.resolve import BucketFiles, ResolveOrder
 from lakebed.engine.rewritten import RewriteWriter
 from lakebed.engine.scan import ScanOrder, read_all
 from lakebed.engine.source import MergedRows, Source
-from lakebed.engine.vectors import store_vectors, with_vector
+from lakebed.engine.vectors import store_vectors, with_replaced, with_vector
 from lakebed.engine.write import WriteOrder
 from lakebed.storage.store import open_store
 
@@ -67,7 +67,9 @@ class Bucket:
         """One commit; a pending one has no version yet."""
         kinds = kinds or ["+I"] * len(rows)
         data = [{**row, "op": kind} for row, kind in zip(rows, kinds, strict=True)]
-        order = UpsertOrder(self.store, "t", self.metadata, self.options, self.key, row_kind="op")
+        # A batch beyond the writer's memory becomes several files, which are folded one after the other.
+        options = replace(self.options, writer_memory_limit=ROOMY.writer_memory_limit)
+        order = UpsertOrder(self.store, "t", self.metadata, options, self.key, row_kind="op")
         files = write_upserts(to_reader(data, self.metadata.schema, "t"), order).files
         self.version += 1
         self.unsettled += files if pending else [self.committed(add) for add in files]
@@ -82,7 +84,9 @@ class Bucket:
     def settle(self) -> None:
         """Put merged rows into new files, and give the others their vectors."""
         found = self.combined()
-        kept = [(add, found.dead.get(add.path)) for add in self.settled]
+        replaced = found.places.replaced_tombstones
+        marked = [with_replaced(add, replaced[add.path]) if add.path in replaced else add for add in self.settled]
+        kept = [(add, found.dead.get(add.path)) for add in marked]
         self.version += 1
         fresh = list(self.written(found.tables(tombstones=self.key.keeps_tombstones)))
         self.settled = [add if dead is None else self.with_dead(add, dead) for add, dead in kept]
@@ -134,6 +138,17 @@ def is_combining(shape: Shape) -> bool:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(shape=shapes().filter(is_combining), data=st.data())
 def test_combined_rows_are_the_model(lake: lakebed.Warehouse, shape: Shape, data: st.DataObject) -> None:
+    compare(lake, shape, data)
+
+
+@pytest.mark.soak
+@settings(max_examples=2000, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(shape=shapes().filter(is_combining), data=st.data())
+def test_combined_rows_are_the_model_at_length(lake: lakebed.Warehouse, shape: Shape, data: st.DataObject) -> None:
+    compare(lake, shape, data)
+
+
+def compare(lake: lakebed.Warehouse, shape: Shape, data: st.DataObject) -> None:
     """Settled files with vectors and tombstones, unsettled ones, all functions; tiny limits change nothing."""
     partitions = [] if 1 in shape.rules.key else shape.create["partition_by"]
     options = data.draw(st.sampled_from([ROOMY, TIGHT]))
@@ -243,6 +258,17 @@ def test_a_column_may_have_any_name(lake: lakebed.Warehouse, name: str) -> None:
     bucket.upsert([{"id": 1, name: 2, "late": 2, "rank": None}])
     bucket.upsert([{"id": 1, name: 2, "late": 1, "rank": "late"}])
     assert [tuple(row.values()) for row in bucket.read().to_pylist()] == [(1, 1, 1, "a"), (1, 2, 2, "b")]
+
+
+def test_a_value_that_merging_takes_from_a_column_that_must_have_one(lake: lakebed.Warehouse) -> None:
+    create = {"primary_key": ["id"], "merge_engine": "aggregation"}
+    properties = {"fields.note.aggregate-function": "last_value"}
+    bucket = bucket_for(lake, "id BIGINT, note STRING NOT NULL", properties=properties, **create)
+    bucket.upsert([{"id": 1, "note": "a"}, {"id": 2, "note": "b"}])
+    bucket.upsert([{"id": 2, "note": "b"}], ["-D"])
+    with pytest.raises(DataError, match=r"1 rows without column 'note', which is never null[\s\S]*'id': 2"):
+        bucket.settle()
+    assert bucket.read(("id",)).num_rows == 2
 
 
 def test_many_files_in_little_memory(lake: lakebed.Warehouse) -> None:

@@ -7,7 +7,7 @@ are sorted by key, so that they are read once, side by side, and the rows of eac
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
+from lakebed.core.errors import DataError
 from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN
 from lakebed.core.merging import MergeSpec
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
@@ -28,6 +29,8 @@ from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
 
 __all__ = ["Combined", "combine"]
+
+Find = Callable[[ResolveOrder, BucketFiles], Places]
 
 # The part of the memory limit for rows that are read and wait to be merged; merging makes copies of them.
 _READING = 4
@@ -58,13 +61,14 @@ class Combined:
         return _Rows(self, tuple(names), tombstones).tables()
 
 
-def combine(order: ResolveOrder, files: BucketFiles) -> Combined:
+def combine(order: ResolveOrder, files: BucketFiles, *, find: Find = find_places) -> Combined:
     """The dead rows of a bucket whose engine combines rows, and a maker of its new rows.
 
-    Raises FileMissingError, CorruptFileError, and LakebedError after a fork.
+    ``find`` matches the keys; readers pass one that remembers. Raises FileMissingError, CorruptFileError, and
+    LakebedError after a fork.
     """
     refuse_fork(order)
-    places = find_places(order, files)
+    places = find(order, files)
     unsettled = {add.path: BitMap64(range(add.num_records or 0)) for add in files.unsettled}
     return Combined({**places.dead, **unsettled}, order, files, places)
 
@@ -79,6 +83,7 @@ class _Rows:
         self._tombstones = tombstones
         spec = MergeSpec.of(order.metadata)
         self._scan = _scan(order, spec.required(columns))
+        self._required = [f.name for f in order.metadata.schema.select(columns) if not f.nullable]
         self._schema = tracked_schema(_scan(order, columns), tombstones=tombstones)
         self._reading = min(order.options.writer_memory_limit // _READING, _LARGEST)
         settled = sorted(combined.files.settled, key=lambda add: add.base_row_id or 0)
@@ -128,12 +133,25 @@ class _Rows:
         return in_order(tables, (*self._key, FILE))
 
     def _finished(self, state: pa.Table) -> pa.Table:
-        """The rows as they are wanted."""
-        if not self._tombstones:
-            deletes = pc.is_in(state.column(KIND_COLUMN), DELETING)
-            state = state.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else state
-        state = state.append_column(ROW_ID_COLUMN, pa.nulls(state.num_rows, pa.int64()))
-        return pa.Table.from_arrays(state.select(self._schema.names).columns, schema=self._schema)
+        """The rows as they are wanted. Raises DataError for a live one that lacks what must be there."""
+        deletes = pc.is_in(state.column(KIND_COLUMN), DELETING)
+        live = state.filter(pc.invert(deletes)) if pc.any(deletes).as_py() else state
+        for column in self._required:
+            if live.column(column).null_count:
+                raise self._missing(live, column)
+        rows = state if self._tombstones else live
+        rows = rows.append_column(ROW_ID_COLUMN, pa.nulls(rows.num_rows, pa.int64()))
+        return pa.Table.from_arrays(rows.select(self._schema.names).columns, schema=self._schema)
+
+    def _missing(self, rows: pa.Table, column: str) -> DataError:
+        found = rows.filter(pc.is_null(rows.column(column)))
+        example = found.slice(0, 1).select(self._key).to_pylist()[0]
+        return DataError(
+            f"table {self._scan.table_name}: merging leaves {found.num_rows} rows without column {column!r}, "
+            "which is never null",
+            (f"for example {example}",),
+            fix="let the column be null",
+        )
 
 
 def _scan(order: ResolveOrder, columns: tuple[str, ...]) -> ScanOrder:

@@ -17,7 +17,7 @@ from lakebed.core.predicate import Node, conjunction, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.predicate.nodes import And
 from lakebed.engine.combine import combine
-from lakebed.engine.resolution_cache import resolve_once
+from lakebed.engine.resolution_cache import find_places_once, resolve_once
 from lakebed.engine.resolve import BucketFiles, ResolveOrder
 from lakebed.engine.source import MergedRows, Source, Sources, plain
 from lakebed.engine.unit import fold_order, units_of
@@ -75,7 +75,7 @@ class KeyedRead:
 
     def _combined(self, files: BucketFiles, wanted: Node | None) -> list[Source | MergedRows]:
         """Merging makes rows, which costs more than finding dead ones: keys that are not wanted are left out."""
-        combined = combine(replace(self.order, where=wanted), files)
+        combined = combine(replace(self.order, where=wanted), files, find=find_places_once)
         sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
         return [*(source for source in sources if source.live_rows != 0), MergedRows(combined.tables)]
 

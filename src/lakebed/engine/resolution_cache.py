@@ -1,4 +1,4 @@
-"""Resolutions that this process has made: a version is resolved once, however many readers ask."""
+"""Resolutions that this process has made: the keys of a version are matched once, however many readers ask."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
+from typing import TypeVar, cast
 
 from pyroaring import BitMap64
 
 from lakebed.core.options import MIB
 from lakebed.core.predicate import render
+from lakebed.engine.combining.places import Places, find_places
 from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder, resolve
 
 DEFAULT_BYTES = 256 * MIB
+
+Made = TypeVar("Made", bound=Resolution | Places)
 
 
 class ResolutionCache:
@@ -27,25 +31,25 @@ class ResolutionCache:
         self._limit = limit
         self._lock = threading.Lock()
         self._size = 0
-        self._made: OrderedDict[Hashable, Resolution] = OrderedDict()
-        self._coming: dict[Hashable, Future[Resolution]] = {}
+        self._made: OrderedDict[Hashable, Resolution | Places] = OrderedDict()
+        self._coming: dict[Hashable, Future[Resolution | Places]] = {}
 
     @property
     def num_bytes(self) -> int:
         """About what the kept resolutions take."""
         return self._size
 
-    def get(self, key: Hashable, make: Callable[[], Resolution]) -> Resolution:
+    def get(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """The resolution of that key: the one kept, or the one that ``make`` gives."""
         with self._lock:
             if key in self._made:
                 self._made.move_to_end(key)
-                return self._made[key]
+                return cast(Made, self._made[key])
             coming = self._coming.get(key)
             if coming is None:
                 mine = self._coming[key] = Future()
         if coming is not None:
-            return coming.result()
+            return cast(Made, coming.result())
         try:
             made = make()
         except BaseException as error:
@@ -63,7 +67,7 @@ class ResolutionCache:
             self._made.clear()
             self._size = 0
 
-    def _keep(self, key: Hashable, made: Resolution) -> None:
+    def _keep(self, key: Hashable, made: Resolution | Places) -> None:
         with self._lock:
             del self._coming[key]
             self._made[key] = made
@@ -73,13 +77,17 @@ class ResolutionCache:
                 self._size -= size_of(oldest)
 
 
-def size_of(resolution: Resolution) -> int:
+def size_of(made: Resolution | Places) -> int:
     """About the bytes of a resolution in memory.
 
     >>> size_of(Resolution({"a.parquet": BitMap64(range(100_000))})) < 20_000
     True
     """
-    return 256 + sum(256 + len(path) + _bitmap_size(positions) for path, positions in resolution.dead.items())
+    found = [made.dead, made.replaced_tombstones]
+    if isinstance(made, Places):
+        found += [made.states, made.changes]
+    bitmaps = [item for positions in found for item in positions.items()]
+    return 256 + sum(256 + len(path) + _bitmap_size(positions) for path, positions in bitmaps)
 
 
 def _bitmap_size(positions: BitMap64) -> int:
@@ -109,6 +117,11 @@ _shared = ResolutionCache()
 def resolve_once(order: ResolveOrder, files: BucketFiles) -> Resolution:
     """What ``resolve`` gives, from the process's cache if it was asked before. Nobody may change it."""
     return _shared.get(cache_key(order, files), lambda: resolve(order, files))
+
+
+def find_places_once(order: ResolveOrder, files: BucketFiles) -> Places:
+    """What ``find_places`` gives, from the process's cache if it was asked before. Nobody may change it."""
+    return _shared.get(cache_key(order, files), lambda: find_places(order, files))
 
 
 def _after_fork() -> None:
