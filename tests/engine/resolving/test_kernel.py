@@ -16,8 +16,16 @@ KEYS = {
     "number": st.tuples(st.integers(-3, 3)),
     "text": st.tuples(st.text("ab", max_size=2)),
     "several": st.tuples(st.text("ab", max_size=1), st.integers(0, 3)),
+    "numbers": st.tuples(st.integers(-2, 2), st.integers(0, 3), st.integers(7, 8)),
+    "large numbers": st.tuples(st.integers(-1, 1), st.sampled_from([-(2**63), -1, 2**63 - 1])),
 }
-TYPES = {"number": [pl.Int64], "text": [pl.String], "several": [pl.String, pl.Int64]}
+TYPES = {
+    "number": [pl.Int64],
+    "text": [pl.String],
+    "several": [pl.String, pl.Int64],
+    "numbers": [pl.Int64] * 3,
+    "large numbers": [pl.Int64] * 2,
+}
 SEQUENCES = st.tuples(st.none() | st.integers(0, 2), st.none() | st.floats(0, 2))
 WITH_PATCHES = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -40,7 +48,7 @@ def test_pairs_are_all_rows_with_one_of_the_keys(
     data: Any, kind: str, few: int, is_sorted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "_FEW", few)
-    monkeypatch.setattr(kernel, "_WINDOW", 3)
+    monkeypatch.setattr(kernel, "_WINDOW", 3)  # so that most frames are larger
     rows = data.draw(st.lists(KEYS[kind], max_size=9))
     rows = sorted(rows) if is_sorted else rows
     keys = sorted(data.draw(st.lists(KEYS[kind], max_size=5)))

@@ -1,9 +1,10 @@
 """Matching keys in columns: what the measurements of ``bench/settle_kernels.py`` found to be the fastest.
 
 Key frames are sorted by key. Keys that are numbers underneath (integers, dates, timestamps, decimals of up to 18
-digits; several columns if one number has room for them) are matched by merging two sorted columns. All others are
-joined by hash, window by window of the key's range, so that both sides of a join stay in the processor's cache; few
-keys first choose the rows by a search for the first column. What is not sorted is matched more slowly, and as rightly.
+digits; several columns if one number has room for them) are matched by merging two sorted columns; in one column of
+another type each key is searched for. Other keys are joined by hash, window by window of the key's range, so that both
+sides of a join stay in the processor's cache; few keys first choose the rows by a search for the first column. What is
+not sorted is matched more slowly, and as rightly.
 """
 
 from __future__ import annotations
@@ -86,9 +87,27 @@ def pairs(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataF
     few = keys.height * _FEW <= rows.height
     if rows.height <= _WINDOW and not few:
         return _joined(rows, keys, by)
-    if few and rows[by[0]].is_sorted():
-        return _joined(_narrowed(rows, keys[by[0]]), keys, by)
+    if rows[by[0]].is_sorted():
+        rows = rows.with_columns(pl.col(by[0]).set_sorted())
+        found = _searched(rows, keys, by[0]) if len(by) == 1 else None
+        if found is not None:
+            return found
+        if few:
+            return _joined(_narrowed(rows, keys[by[0]]), keys, by)
     return pl.concat([_window(rows.slice(at, _WINDOW), keys, by) for at in range(0, rows.height, _WINDOW)])
+
+
+def _searched(rows: pl.DataFrame, keys: pl.DataFrame, lead: str) -> pl.DataFrame | None:
+    """The pairs by a search for every key in the sorted rows; None if one key has several rows."""
+    values, wanted = rows[lead], keys[lead]
+    place = values.search_sorted(wanted, "left")
+    last = rows.height - 1
+    hit = (place <= last) & (values[place.clip(0, last)] == wanted)
+    place, wanted = place.filter(hit), wanted.filter(hit)
+    following = place + 1
+    if ((following <= last) & (values[following.clip(0, last)] == wanted)).any():
+        return None
+    return rows.drop(lead)[place].with_columns(keys[INDEX].filter(hit))
 
 
 def _packed(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame] | None:
@@ -138,9 +157,11 @@ def _narrowed(rows: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:
 def _window(rows: pl.DataFrame, keys: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """The pairs of some neighbouring rows; the keys outside their range are left aside."""
     lead = by[0]
-    ends = rows.select(pl.col(lead).min().alias("low"), pl.col(lead).max().alias("high"))
-    start = keys[lead].search_sorted(ends["low"], "left").item()
-    stop = keys[lead].search_sorted(ends["high"], "right").item()
+    values = pl.col(lead)
+    ends = (values.first(), values.last()) if rows[lead].flags["SORTED_ASC"] else (values.min(), values.max())
+    low, high = (rows.select(end).to_series() for end in ends)
+    start = keys[lead].search_sorted(low, "left").item()
+    stop = keys[lead].search_sorted(high, "right").item()
     if start == stop:
         return _empty(rows, keys, by)
     return _joined(rows, keys.slice(start, stop - start), by)
