@@ -48,7 +48,7 @@ lint: venv ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: venv ## let ruff sort imports and format the code
 	$(BIN)/ruff check --fix-only --quiet .
