@@ -226,7 +226,7 @@ class TestWritersThatBeganBefore:
     def test_deletes_conflict(self, gap: Written) -> None:
         refused = gap.attempt(gap.live()["a"].remove(), kind=Kind.DELETE, read=1, claim={"reads_all": True})
         assert isinstance(refused, Conflict)
-        assert "versions after 1, which mine was made from, have expired" in refused.reason
+        assert "versions from 1 on, which mine was made from, have expired" in refused.reason
 
     def test_upserts_settle_again(self, gap: Written) -> None:
         buckets = frozenset({("", 1)})
@@ -237,6 +237,17 @@ class TestWritersThatBeganBefore:
         old = gap.live()["a"]
         outcome = gap.attempt(old.remove(), add("m"), kind=Kind.COMPACT, read=1)
         assert outcome == Recompute("default.t", 3, files=frozenset({old.key}))
+
+    def test_the_version_that_they_began_with_matters_too(self, metastore: Metastore, table: Written) -> None:
+        """Rows that only it needed tell what its successors, which are all there, have taken away."""
+        table.commit(add("a"), add("b"))
+        a, b = table.live()["a"], table.live()["b"]
+        table.commit(a.remove(), replace(a, deletion_vector=vector("v", 1)), b.remove(), kind=Kind.DELETE)
+        metastore.mark_published(table.table_id, 2)
+        metastore.expire(table.table_id, 2)
+        for old in (a, b):
+            outcome = table.attempt(old.remove(), add("m"), kind=Kind.COMPACT, read=1)
+            assert outcome == Recompute("default.t", 2, files=frozenset({old.key}))
 
     def test_an_interrupted_commit_is_unknown(self, metastore: Metastore, gap: Written) -> None:
         """It may have been one of the versions that expired, so its files must not be deleted."""

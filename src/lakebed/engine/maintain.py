@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from lakebed.core.actions import AddFile
 from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, partition_key
-from lakebed.core.errors import InputError, LakebedError
+from lakebed.core.errors import FileMissingError, InputError, LakebedError, NotFoundError
 from lakebed.core.file_tags import bucket_of, is_unsettled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.compact import choose, rewrite
-from lakebed.engine.draft import Draft
+from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
 from lakebed.engine.rewriter import Rewriter
 from lakebed.engine.settle import Matched, settle_units, settlements
@@ -25,6 +25,8 @@ from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, units_of, unsettled_units
 
 COMPACT_THREADS = 2
+_RACES = 12
+"""How often a commit's rows are settled again when others have changed their buckets meanwhile."""
 
 
 class UnsettledWarning(UserWarning):
@@ -63,18 +65,33 @@ def settle_after(draft: Draft) -> None:
     """
     if not (draft.unsettled or _wants_from_now(draft)):
         return
-    again = Draft(draft.handle, draft.handle.metastore.state(draft.handle.table_id))
     try:
-        settle(again, None)
+        for _ in range(_RACES):
+            if _settle_newest(draft.handle):
+                return
+        reason = f"others changed the same buckets {_RACES} times meanwhile"
     except LakebedError as error:
-        again.discard()
-        warnings.warn(
-            UnsettledWarning(
-                f"table {draft.handle.name}: the commit has landed, but its rows could not be settled ({error}); "
-                "settle() tries again"
-            ),
-            stacklevel=2,
-        )
+        reason = str(error)
+    warnings.warn(
+        UnsettledWarning(
+            f"table {draft.handle.name}: the commit has landed, but its rows could not be settled ({reason}); "
+            "settle() tries again"
+        ),
+        stacklevel=2,
+    )
+
+
+def _settle_newest(handle: Handle) -> bool:
+    """Settle the newest version; whether that was all. A compaction may win the race, and settles nothing itself."""
+    draft = Draft(handle, handle.metastore.state(handle.table_id))
+    try:
+        return not settle(draft, None).lost
+    except LakebedError as error:
+        draft.discard()
+        missing = isinstance(error, FileMissingError | NotFoundError)
+        if missing and handle.metastore.head(handle.table_id) != draft.base.version:
+            return False
+        raise
 
 
 def _wants_from_now(draft: Draft) -> bool:

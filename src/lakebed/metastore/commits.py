@@ -247,9 +247,10 @@ def _refuse_conflicting(connection: Connection, cache: Cache, head: Head, mine: 
     with_files = not blind or bool(of_kind(mine.actions, RemoveFile))
     winners = load_winners(connection, head.num, mine.read_version, head.version, with_files=with_files)
     current, _ = cache.schema(connection, head.num, head.schema_version)
+    if with_files and _has_expired(connection, head, mine.read_version - 1):
+        # With the version that mine was made from, what its successors took away from it is forgotten.
+        raise _RefusedError(_unseen(connection, head, mine))
     if len(winners) < head.version - mine.read_version:
-        if with_files:
-            raise _RefusedError(_unseen(connection, head, mine))
         # What expired versions wrote does not matter to mine; how they left the schema does.
         winners.append(Winner(head.version, Kind.ALTER, metadata=current))
     verdict = check(mine, winners, current)
@@ -262,7 +263,7 @@ def _unseen(connection: Connection, head: Head, mine: PreparedCommit) -> Conflic
     if all(claim.kind in BLIND | MAINTENANCE for claim in mine.claims):
         files = frozenset(remove.key for remove in of_kind(mine.actions, RemoveFile))
         return Recompute(mine.table_name, head.version, files, _buckets(mine))
-    reason = f"versions after {mine.read_version}, which mine was made from, have expired, and nobody can compare them"
+    reason = f"versions from {mine.read_version} on, which mine was made from, have expired: nobody can compare them"
     return _conflict(connection, head, mine, reason)
 
 

@@ -1,0 +1,193 @@
+"""Sixteen processes upsert overlapping keys while others settle, compact, vacuum and read: all equal the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from key_functions import Function
+from key_merge import Rules
+from key_model import KeyModel
+from key_writer_worker import Answer, Order, serve
+from model import ModelColumn, bag
+from test_vacuum import AT_ONCE, referenced, stored
+from worker_processes import Worker
+
+import lakebed
+
+WRITERS, KEYS = 16, 30
+DDL = "id BIGINT NOT NULL, n BIGINT, seq BIGINT, who STRING"
+COLUMNS = [ModelColumn(number, *column.split()[:2]) for number, column in enumerate(DDL.split(", "))]
+# The sum shows what is lost or doubled, the last value shows the order.
+SUM = {"fields.n.aggregate-function": "sum", "fields.who.aggregate-function": "last_value"}
+SUMMED = {1: Function("sum"), 2: Function("last_value"), 3: Function("last_value")}
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How rows of one key become one, as the table and as the model says it."""
+
+    rules: Rules
+    create: dict[str, Any] = field(default_factory=dict)
+    properties: dict[str, Any] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ("+I", "+U", "-D")
+
+
+ENGINES = {
+    "deduplicate": Engine(Rules(key=(0,))),
+    "sequence": Engine(Rules(key=(0,), sequence=(2,)), {"sequence": ["seq"]}),
+    "aggregation": Engine(
+        Rules(key=(0,), engine="aggregation", functions=SUMMED),
+        {"merge_engine": "aggregation"},
+        {**SUM, "fields.seq.aggregate-function": "last_value"},
+        ("+I",),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One table, and how it is worked on."""
+
+    engine: str
+    merge: str
+    buckets: Any
+    rounds: int = 2
+    races: int | None = None
+    expires: bool = False
+    retain: str = "1 hour"
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[list[Worker]]:
+    """The processes; they are started once, since that takes longer than what most tests do with them."""
+    with ExitStack() as stack:
+        started = []
+        for _ in range(WRITERS + 3):
+            worker = Worker(serve)
+            stack.callback(worker.kill)
+            started.append(worker)
+        yield started
+
+
+def run(workers: Sequence[Worker], orders: Sequence[Order]) -> list[Answer]:
+    """Let all begin at the same time; the writers' end is the others' end."""
+    for worker, order in zip(workers, orders, strict=True):
+        worker.send(order)
+    for worker in workers:
+        assert worker.receive() == "ready"
+    for worker in workers:
+        worker.send("go")
+    answers = [worker.receive() for worker in workers[:WRITERS]]
+    for worker in workers[WRITERS:]:
+        worker.send("stop")
+    answers += [worker.receive() for worker in workers[WRITERS:]]
+    for answer, order in zip(answers, orders, strict=True):
+        assert not answer.error, f"{order.role}: {answer.error}"
+        assert not answer.complaints, order.role
+    return answers
+
+
+def create(lake: lakebed.Warehouse, case: Case) -> lakebed.Table:
+    engine = ENGINES[case.engine]
+    return lake.create_table(
+        "t",
+        DDL,
+        primary_key=["id"],
+        buckets=case.buckets,
+        merge=case.merge,
+        properties={"checkpoint-interval": 20, "dynamic-bucket.target-rows": 8, **engine.properties},
+        **engine.create,
+    )
+
+
+def modelled(case: Case, written: Sequence[Any], head: int) -> KeyModel:
+    """The model of the commits in their order; what nobody upserted has changed no row."""
+    versions = {version: (rows, kinds) for version, rows, kinds in written}
+    assert len(versions) == len(written) == WRITERS * case.rounds, "every upsert has a version of its own"
+    model = KeyModel.new(ENGINES[case.engine].rules, COLUMNS)
+    for version in range(1, head + 1):
+        if version in versions:
+            model.upsert(*versions[version])
+        else:
+            model.settle()
+    return model
+
+
+def check(workers: list[Worker], root: Path, url: str | None, case: Case) -> list[Answer]:
+    with lakebed.connect(root, url) as lake:
+        table = create(lake, case)
+        order = Order("write", str(root), url, rounds=case.rounds, keys=KEYS, races=case.races, expires=case.expires)
+        order = replace(order, kinds=ENGINES[case.engine].kinds, retain=case.retain)
+        writes = [replace(order, number=number) for number in range(WRITERS)]
+        answers = run(workers, [*writes, *(replace(order, role=role) for role in ("tidy", "clean", "read"))])
+        model = modelled(case, [one for answer in answers[:WRITERS] for one in answer.result], table.version)
+        now = model.now.visible()
+        assert bag(table.to_arrow()) == now
+        assert table.count() == len(model.now.rows)
+        for version, rows in answers[-1].result:
+            assert Counter(map(tuple, rows)) == model.states[version].visible(), f"reader at version {version}"
+        if case.merge != "on-read":
+            assert bag(table.read_optimised().to_arrow()) == now, "whatever races were lost, all is settled"
+        history = table.history()
+        assert [c.version for c in history] == list(range(table.version, table.version - len(history), -1))
+        assert case.expires or len(history) == table.version + 1
+        assert all(c.published for c in history)
+        check_tidy(table, now)
+    return answers
+
+
+def check_tidy(table: lakebed.Table, now: Counter[tuple[Any, ...]]) -> None:
+    """Settled, compacted and vacuumed the table is still the same, and nothing is left over."""
+    table.settle()
+    assert bag(table.read_optimised().to_arrow()) == now
+    assert bag(lakebed.read_delta(table.location).to_arrow()) == now
+    table.compact(full=True)
+    table.vacuum(AT_ONCE)
+    assert bag(table.to_arrow()) == now
+    assert stored(table) == referenced(table)
+
+
+QUICK = [
+    ("sqlite", Case("sequence", "on-read", 2)),
+    ("sqlite", Case("deduplicate", "on-write", "dynamic", expires=True)),
+    ("sqlite", Case("aggregation", "on-write", 2, races=0)),
+    ("postgres", Case("aggregation", "on-read", "dynamic", expires=True)),
+    ("postgres", Case("sequence", "on-write", 2)),
+]
+
+
+@pytest.mark.parametrize(("metastore", "case"), QUICK, ids=[f"{m}-{c.engine}-{c.merge}" for m, c in QUICK])
+def test_sixteen_writers(
+    request: pytest.FixtureRequest, workers: list[Worker], tmp_path: Path, metastore: str, case: Case
+) -> None:
+    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    answers = check(workers, tmp_path / "w", url, case)
+    lost = sum(answer.races_lost for answer in answers)
+    assert case.merge == "on-write" or not lost, "upserts that settle nothing lose no race"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("expires", [False, True])
+@pytest.mark.parametrize("merge", ["on-read", "on-write", "copy-on-write"])
+@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("buckets", [3, "dynamic", "postpone"])
+@pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
+def test_sixteen_writers_for_long(
+    request: pytest.FixtureRequest,
+    workers: list[Worker],
+    tmp_path: Path,
+    metastore: str,
+    engine: str,
+    buckets: Any,
+    merge: str,
+    expires: bool,
+) -> None:
+    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    case = Case(engine, merge, buckets, rounds=20, expires=expires, retain="1 minute")
+    check(workers, tmp_path / "w", url, case)
