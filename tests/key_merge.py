@@ -22,7 +22,7 @@ class Slot:
     row: Row | None
     sequence: tuple[Any, ...] = ()
     doubtful: bool = False
-    """A tombstone that a delete of all rows may or may not have taken along."""
+    """A tombstone that an overwrite of partitions may or may not have taken along."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,16 @@ def _certain(slot: Slot) -> None:
 
 def _merge(rules: Rules, columns: Sequence[int], slot: Slot | None, row: Row, kind: str) -> Slot | None:
     sequence = rules.sequence_of(row)
-    if slot is not None and order(sequence) < order(slot.sequence):
+    late_row = slot is not None and order(sequence) < order(slot.sequence)
+    if rules.groups and kind in RETRACTS and not late_row and (slot is None or slot.row is None):
+        # Nothing can be taken back from a row that is not there.
+        return Slot(None, sequence) if rules.sequence else None
+    if slot is not None and late_row:
         _certain(slot)
         late = _apply(rules, columns, None, row, kind)
         if slot.row is None or late is None or late is _IGNORED:
             return slot
-        return Slot(_over(rules, columns, late, slot.row), slot.sequence)
+        return Slot(_over(rules, columns, late, slot.row, kind in RETRACTS), slot.sequence)
     merged = _apply(rules, columns, None if slot is None else slot.row, row, kind)
     if merged is _IGNORED:
         return slot
@@ -188,13 +192,15 @@ def _outside(rules: Rules, columns: Sequence[int]) -> list[int]:
     return [number for number in _values(rules, columns) if number not in grouped]
 
 
-def _over(rules: Rules, columns: Sequence[int], late: Row, row: Row) -> Row:
+def _over(rules: Rules, columns: Sequence[int], late: Row, row: Row, retracts: bool) -> Row:
     """A late row under the state: as if it had come before everything that made ``row``."""
     made = dict(row)
     for number in _outside(rules, columns) if rules.groups else _values(rules, columns):
         function = rules.function(number)
         if function is None:
             function = Function("last_non_null_value")
+        if retracts and function.ignore_retract:
+            continue
         made[number] = function.join(late.get(number), row.get(number))
     for group in rules.groups:
         old, new = (tuple(r.get(n) for n in group.sequence) for r in (late, row))

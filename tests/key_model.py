@@ -7,6 +7,7 @@ is held on to from then on.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,11 +43,13 @@ class KeyState:
     """Whose settled rows are the ones that are not settled now."""
     settles: Settles = Settles.ALL
     touched: frozenset[Key] = frozenset()
+    between: tuple[Slots, ...] = ()
+    """States that existed while the commit was prepared: it may have settled up to any of them."""
     _settled: dict[Key, Row] | None = None
 
     @property
     def rows(self) -> dict[Key, Row]:
-        return {key: slot.row for key, slot in self.slots.items() if slot.row is not None}
+        return _rows(self.slots)
 
     def visible(self) -> Counter[tuple[Any, ...]]:
         """What a reader of this version sees."""
@@ -67,16 +70,15 @@ class KeyState:
     def options(self) -> dict[Key, list[Row | None]]:
         """For each key the settled rows that are allowed now (None: no row), without repetitions."""
         old = {} if self.before is None else self.before.settled()
-        new = self.rows
+        new, between = self.rows, [_rows(slots) for slots in self.between]
         found: dict[Key, list[Row | None]] = {}
-        for key in {**old, **new}:
+        for key in dict.fromkeys(itertools.chain(old, new, *between)):
             choices = [new.get(key)]
             if self.settles is Settles.NOTHING:
                 choices = [old.get(key)]
             elif self.settles is Settles.MAYBE or (self.settles is Settles.SOME and key not in self.touched):
-                choices.append(old.get(key))
-            same = self.shown(choices[0]) == self.shown(choices[-1])
-            found[key] = choices[:1] if same else choices
+                choices += [old.get(key), *(rows.get(key) for rows in between)]
+            found[key] = list({self.shown(row): row for row in reversed(choices)}.values())[::-1]
         return found
 
     def adopt(self, seen: Counter[tuple[Any, ...]]) -> None:
@@ -94,6 +96,10 @@ class KeyState:
         assert not +left, f"settled, but should not be: {+left}"
         assert self._settled in (None, settled)
         self._settled = settled
+
+
+def _rows(slots: Slots) -> dict[Key, Row]:
+    return {key: slot.row for key, slot in slots.items() if slot.row is not None}
 
 
 def _tuple(shown: tuple[Any, ...] | None) -> tuple[Any, ...]:
@@ -138,21 +144,44 @@ class KeyModel:
     def delete_keys(self, keys: Rows) -> None:
         self.upsert(keys, ["-D"] * len(keys))
 
-    def delete_where(self, test: Test, doubtful: Callable[[Key], bool] = lambda key: False) -> int:
-        """Remove the rows that pass; returns how many. ``doubtful`` says which tombstones may go along with them."""
-        slots, gone = self._without(test, doubtful)
+    def delete_where(self, test: Test) -> int:
+        """Remove the rows that pass; returns how many. Tombstones stay."""
+        slots = self._without(test)
+        gone = len(self.now.slots) - len(slots)
         self._push(slots, settles=Settles.MAYBE)
         return gone
 
-    def overwrite(self, rows: Rows, test: Test = lambda row: True) -> None:
-        """Replace the rows that pass by new ones, in one commit."""
-        slots, _ = self._without(test, lambda key: True)
-        self._fold(slots, rows, None)
-        self._push(slots, settles=Settles.MAYBE)
+    def overwrite(self, rows: Rows, test: Test | None = None) -> None:
+        """Replace the rows that pass by new ones, in one commit; without a test all rows, and tombstones too."""
+        self._replace({} if test is None else self._without(test), rows)
 
     def overwrite_partitions(self, rows: Rows, partition: str) -> None:
+        """Replace the partitions that the new rows are in; their tombstones leave with the files."""
         touched = {row.get(partition) for row in rows}
-        self.overwrite(rows, lambda row: row[partition] in touched)
+        number = next(c.number for c in self.now.columns if c.name == partition)
+        kept = self._without(lambda row: row[partition] in touched)
+        for key, slot in list(kept.items()):
+            if slot.row is not None:
+                continue
+            if number not in self.rules.key:
+                # Which partition has the file with the tombstone is not the model's business.
+                kept[key] = replace(slot, doubtful=True)
+            elif key[self.rules.key.index(number)] in touched:
+                del kept[key]
+        self._replace(kept, rows)
+
+    def _replace(self, kept: dict[Key, Slot], rows: Rows) -> None:
+        self._fold(kept, rows, None)
+        self._push(kept, settles=Settles.MAYBE)
+
+    def several(self, changes: Iterable[Callable[[KeyModel], object]]) -> None:
+        """Several changes in one commit."""
+        draft = KeyModel(self.rules, [self.now], dict(self.tags), self.next_number)
+        for change in changes:
+            change(draft)
+        self.next_number = draft.next_number
+        between = tuple(state.slots for state in draft.states)
+        self.states.append(replace(draft.now, before=self.now, settles=Settles.MAYBE, between=between, _settled=None))
 
     def settle(self, everything: bool = True) -> None:
         """A commit that changes no row: settle or compact."""
@@ -160,7 +189,7 @@ class KeyModel:
 
     def restore(self, version: int) -> None:
         old = self.states[version]
-        self.states.append(replace(old, before=old, settles=Settles.MAYBE, touched=frozenset(), _settled=None))
+        self.states.append(replace(old, before=old, settles=Settles.NOTHING, touched=frozenset(), _settled=None))
 
     def change_merge(self, merge: str) -> None:
         self._push(self.now.slots, settles=Settles.MAYBE)
@@ -198,16 +227,15 @@ class KeyModel:
                 slots[key] = slot
         return set(batches)
 
-    def _without(self, test: Test, doubtful: Callable[[Key], bool]) -> tuple[dict[Key, Slot], int]:
-        kept = {
-            key: replace(slot, doubtful=slot.doubtful or doubtful(key)) if slot.row is None else slot
-            for key, slot in self.now.slots.items()
-            if slot.row is None or not test(self.named(slot.row))
-        }
-        return kept, len(self.now.slots) - len(kept)
+    def _without(self, test: Test) -> dict[Key, Slot]:
+        slots = self.now.slots.items()
+        return {key: slot for key, slot in slots if slot.row is None or not test(self.named(slot.row))}
 
     def _push(self, slots: Slots, settles: Settles, touched: frozenset[Key] = frozenset()) -> None:
         self.states.append(KeyState(self.now.columns, slots, self.now.merge, self.now, settles, touched))
 
     def _alter(self, columns: tuple[ModelColumn, ...]) -> None:
-        self.states.append(replace(self.now, columns=columns, before=self.now, settles=Settles.NOTHING, _settled=None))
+        # Rows that wait to be merged are merged by the rules that they were written for.
+        settles = Settles.MAYBE if self.rules.engine in ("partial-update", "aggregation") else Settles.NOTHING
+        self._push(self.now.slots, settles)
+        self.states[-1].columns = columns

@@ -78,8 +78,6 @@ class Shape:
     create: Mapping[str, Any]
     """Keyword arguments of ``create_table``."""
     kinds: tuple[str, ...] = ("+I", "+U")
-    retracts_live_only: bool = False
-    """What a retraction makes of a key that has no row is not defined."""
     never_null: frozenset[int] = field(default_factory=frozenset)
 
     @property
@@ -126,10 +124,10 @@ def shapes(draw: st.DrawFn) -> Shape:
         "dynamic-bucket.target-rows": 4,
         "compaction-small-files": 2,
     }
-    values, rules, kinds, live_only = _engine(draw, engine, properties)
+    values, rules, kinds = _engine(draw, engine, properties)
     made = Rules(key=key, sequence=sequence, engine=engine, **rules)
     counted = frozenset(n for n, f in made.functions.items() if f.name == "count")
-    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, live_only, counted)
+    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted)
 
 
 ALL_KINDS = ("+I", "+U", *RETRACTS)
@@ -137,35 +135,39 @@ ALL_KINDS = ("+I", "+U", *RETRACTS)
 
 def _engine(
     draw: st.DrawFn, engine: str, properties: dict[str, Any]
-) -> tuple[list[ModelColumn], dict[str, Any], tuple[str, ...], bool]:
-    """The value columns, the rules that go with them, the row kinds, and whether only live keys are retracted."""
+) -> tuple[list[ModelColumn], dict[str, Any], tuple[str, ...]]:
+    """The value columns, the rules that go with them, and the row kinds."""
     plain = [ModelColumn(10, "n", "INT"), ModelColumn(11, "x", "FLOAT"), ModelColumn(12, "note", "STRING")]
     puts = ("+I", "+U")
     if engine == "aggregation":
         return _aggregation(draw, properties)
-    choice = draw(st.integers(0, 3))
+    choice = draw(st.integers(0, 4))
     if choice == 0:
         properties["ignore-delete"] = True
-        return plain, {"ignore_delete": True}, ALL_KINDS, False
+        return plain, {"ignore_delete": True}, ALL_KINDS
     if engine == "deduplicate":
-        return plain, {}, ALL_KINDS, False
+        return plain, {}, ALL_KINDS
     if engine == "partial-update" and choice == 1:
         properties["remove-record-on-delete"] = True
-        return plain, {"remove_on_delete": True}, ALL_KINDS, False
-    if engine == "partial-update" and choice == 2:
+        return plain, {"remove_on_delete": True}, ALL_KINDS
+    if engine == "partial-update" and choice >= 3:
         properties |= {"fields.g.sequence-group": "n,x", "fields.h,i.sequence-group": "total"}
         properties["fields.total.aggregate-function"] = "sum"
         more = [ModelColumn(20 + at, name, "INT") for at, name in enumerate("ghi")] + [
             ModelColumn(23, "total", "BIGINT")
         ]
         groups = (Group((20,), (10, 11)), Group((21, 22), (23,)))
-        return plain + more, {"groups": groups, "functions": {23: Function("sum")}}, ALL_KINDS, True
-    return plain, {}, puts, False
+        rules: dict[str, Any] = {"groups": groups, "functions": {23: Function("sum")}}
+        if choice == 4:
+            properties["remove-record-on-sequence-group"] = "g"
+            rules["remove_on_groups"] = frozenset({20})
+        return plain + more, rules, ALL_KINDS
+    return plain, {}, puts
 
 
 def _aggregation(
     draw: st.DrawFn, properties: dict[str, Any]
-) -> tuple[list[ModelColumn], dict[str, Any], tuple[str, ...], bool]:
+) -> tuple[list[ModelColumn], dict[str, Any], tuple[str, ...]]:
     names = draw(st.lists(st.sampled_from(sorted(FUNCTIONS)), min_size=1, max_size=5, unique=True))
     columns, functions = [], {}
     for number, name in enumerate(names, 30):
@@ -177,8 +179,8 @@ def _aggregation(
     rules: dict[str, Any] = {"functions": functions}
     if draw(st.integers(0, 3)) == 0:
         properties["remove-record-on-delete"] = True
-        return columns, {**rules, "remove_on_delete": True}, ("+I", "+U", "-D"), False
-    return columns, rules, ("+I", "+U") if CANNOT_RETRACT & set(names) else ALL_KINDS, True
+        return columns, {**rules, "remove_on_delete": True}, ("+I", "+U", "-D")
+    return columns, rules, ("+I", "+U") if CANNOT_RETRACT & set(names) else ALL_KINDS
 
 
 @dataclass
@@ -214,37 +216,39 @@ class Drawing:
         return [self.row(wary, **fixed) for _ in range(self.data.draw(st.integers(0, most)))]
 
     def kinds(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-        return [self.data.draw(st.sampled_from(self._kinds_of(row))) for row in rows]
+        return [self.data.draw(st.sampled_from(self.shape.kinds)) for _ in rows]
 
     def keys(self) -> list[dict[str, Any]]:
         """What ``delete(keys)`` takes."""
         needed = {*self.shape.rules.key, *self.shape.rules.sequence}
         names = {c.name for c in self.model.now.columns if c.number in needed}
-        drawn = [row for row in self.rows(most=3) if "-D" in self._kinds_of(row)]
-        return [{name: value for name, value in row.items() if name in names} for row in drawn]
+        return [{name: value for name, value in row.items() if name in names} for row in self.rows(most=3)]
 
-    def predicate(self) -> tuple[str, Test, int]:
-        """SQL text, the same in Python, and the number of the column that it asks for."""
+    def predicate(self) -> tuple[str, Test]:
+        """SQL text, and the same in Python."""
+        text, test = self._comparison()
+        if self.data.draw(st.integers(0, 3)):
+            return text, test
+        (more, also), both = self._comparison(), self.data.draw(st.booleans())
+        if both:
+            return f"({text}) and ({more})", lambda row: test(row) and also(row)
+        return f"({text}) or ({more})", lambda row: test(row) or also(row)
+
+    def _comparison(self) -> tuple[str, Test]:
         column = self.data.draw(st.sampled_from([c for c in self.model.now.columns if c.type in ASKED]))
         name, value = column.name, self.value(column)
         if value is None:
-            return f"`{name}` is null", lambda row: row[name] is None, column.number
+            return f"`{name}` is null", lambda row: row[name] is None
         sign = self.data.draw(st.sampled_from(["=", "<", ">="] if column.type not in ("BOOLEAN", "BINARY") else ["="]))
         tests: dict[str, Test] = {
             "=": lambda row: row[name] is not None and row[name] == value,
             "<": lambda row: row[name] is not None and sql_order(row[name]) < sql_order(value),
             ">=": lambda row: row[name] is not None and sql_order(row[name]) >= sql_order(value),
         }
-        return f"`{name}` {sign} {literal(column.type, value)}", tests[sign], column.number
+        return f"`{name}` {sign} {literal(column.type, value)}", tests[sign]
 
     def key_of(self, row: Mapping[str, Any]) -> Key:
         return tuple(row[self.model.column(number).name] for number in self.shape.rules.key)
-
-    def _kinds_of(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        slot = self.model.now.slots.get(self.key_of(row))
-        if self.shape.retracts_live_only and (slot is None or slot.row is None):
-            return ("+I", "+U")
-        return self.shape.kinds
 
     def _certain(self, row: dict[str, Any], wary: bool) -> dict[str, Any]:
         slot = self.model.now.slots.get(self.key_of(row))

@@ -423,12 +423,47 @@ def test_renaming_and_adding_columns_touches_no_row() -> None:
     assert rows(model) == [(1, 11, "x")]
 
 
-def test_what_a_delete_of_all_rows_does_to_a_tombstone_is_left_open() -> None:
-    model = table("k v s", sequence="s")
+def test_an_overwrite_of_all_rows_takes_tombstones_along_and_one_of_some_rows_does_not() -> None:
+    model = table("k part v s", sequence="s")
     model.delete_keys([{"k": 1, "s": 7}])
-    model.overwrite([])
+    late = {"k": 1, "part": "a", "v": 1, "s": 6}
+    model.overwrite([late], lambda row: row["part"] == "a")
+    assert rows(model) == []
+    model.overwrite([late])
+    assert rows(model) == [(1, "a", 1, 6)]
+
+
+def test_an_overwrite_of_partitions_takes_their_tombstones_along() -> None:
+    model = table("k part v s", key="k part", sequence="s")
+    model.delete_keys([{"k": 1, "part": part, "s": 7} for part in "ab"])
+    model.overwrite_partitions([{"k": 1, "part": "a", "v": 1, "s": 6}], "part")
+    put(model, (1, "b", 1, 6))
+    assert rows(model) == [(1, "a", 1, 6)]
+
+
+def test_what_an_overwrite_of_partitions_does_to_tombstones_of_no_partition_is_left_open() -> None:
+    model = table("k part v s", sequence="s")
+    model.delete_keys([{"k": 1, "s": 7}])
+    model.overwrite_partitions([{"k": 2, "part": "a", "v": 1, "s": 1}], "part")
     assert model.floor((1,)) == (7,)
     with pytest.raises(ValueError, match="not defined"):
-        put(model, (1, "late", 6))
-    put(model, (1, "new", 8))
-    assert (rows(model), model.floor((1,))) == ([(1, "new", 8)], None)
+        put(model, (1, "a", "late", 6))
+    put(model, (1, "a", "new", 8))
+    assert (rows(model)[0], model.floor((1,))) == ((1, "a", "new", 8), None)
+
+
+def test_several_changes_in_one_commit_may_be_settled_up_to_any_of_them() -> None:
+    model = table("k v", merge="on-read")
+    put(model, (1, "a"))
+    changes = [lambda m: put(m, (1, "b")), lambda m: put(m, (1, "c"), (2, "d"))]
+    model.several(changes)
+    assert (len(model.states), rows(model)) == (3, [(1, "c"), (2, "d")])
+    assert {row and row[1] for row in model.now.options()[(1,)]} == {None, "a", "b", "c"}
+
+
+def test_nothing_is_taken_back_by_groups_from_a_row_that_is_not_there() -> None:
+    model = table("k a g", engine="partial-update", groups={"g": "a"})
+    put(model, (1, 1, 1), kinds=["-D"])
+    assert model.now.slots == {}
+    put(model, (1, 1, 2), (1, 5, 1), kinds=["-U", "+I"])
+    assert rows(model) == [(1, 5, 1)]

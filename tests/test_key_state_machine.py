@@ -1,0 +1,289 @@
+"""Random histories of primary-key tables against the dict model, on both metastores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from key_history import KeyHistory, Told
+from key_model import KeyModel
+from key_reading import key_bag
+from key_shapes import MERGES, PARTS, VALUES, WIDER
+
+import lakebed
+from lakebed.core.steps import Step, observe
+
+AT_ONCE = timedelta(0)
+Change = tuple[Callable[[], object], Told]
+
+
+class Stop(Exception):
+    """Leaves a transaction."""
+
+
+class KeyWriters(KeyHistory):
+    """All that can be done to a primary-key table."""
+
+    def upsert_into(self, table: Any, rows: list[dict[str, Any]], kinds: list[str] | None) -> None:
+        if kinds is None:
+            table.upsert(rows)
+        else:
+            table.upsert([{**row, "op": kind} for row, kind in zip(rows, kinds, strict=True)], row_kind="op")
+
+    def batch(self, data: st.DataObject) -> tuple[list[dict[str, Any]], list[str] | None]:
+        rows = self.drawing(data).rows()
+        return rows, self.drawing(data).kinds(rows) if rows and data.draw(st.booleans()) else None
+
+    # --- rows
+
+    @rule(data=st.data())
+    def upsert(self, data: st.DataObject) -> None:
+        rows, kinds = self.batch(data)
+        table = self.table(data)
+        self.do(lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds), least=bool(rows))
+
+    @rule(data=st.data())
+    def append(self, data: st.DataObject) -> None:
+        """On a key table this is an upsert; as another rule for them it makes them more frequent."""
+        rows = self.drawing(data).rows()
+        table = self.table(data)
+        self.do(lambda: table.append(rows), lambda m: m.upsert(rows))
+
+    @rule(data=st.data())
+    def upserts(self, data: st.DataObject) -> None:
+        """A few in a row."""
+        for _ in range(data.draw(st.integers(2, 4))):
+            self.upsert(data)
+            self.adopt_settled()
+
+    @precondition(lambda self: "-D" in self.shape.kinds)
+    @rule(data=st.data())
+    def delete_keys(self, data: st.DataObject) -> None:
+        keys = self.drawing(data).keys()
+        if keys:
+            self.do(lambda: self.table(data).delete(keys), lambda m: m.delete_keys(keys))
+
+    @rule(data=st.data())
+    def delete_where(self, data: st.DataObject) -> None:
+        text, test = self.drawing(data).predicate()
+        table = self.table(data)
+        expected = sum(test(self.model.named(row)) for row in self.model.now.rows.values())
+        done = self.do(lambda: table.delete(text), lambda m: m.delete_where(test))
+        assert done.metrics.get("numDeletedRows", 0) == expected
+
+    @rule(data=st.data(), how=st.sampled_from(["all", "where", "dynamic"]))
+    def overwrite(self, data: st.DataObject, how: str) -> None:
+        table, drawing = self.table(data), self.drawing(data)
+        if how == "where":
+            part = data.draw(PARTS)
+            rows = drawing.rows(part=part)
+            change = lambda: table.overwrite(rows, where=f"part = '{part}'")  # noqa: E731
+            self.do(change, lambda m: m.overwrite(rows, lambda row: row["part"] == part))
+            return
+        dynamic = how == "dynamic" and self.shape.partitioned
+        rows = drawing.rows(wary=dynamic and self.shape.spans_partitions)
+        if dynamic:
+            self.do(lambda: table.overwrite(rows, where="dynamic"), lambda m: m.overwrite_partitions(rows, "part"))
+        else:
+            self.do(lambda: table.overwrite(rows), lambda m: m.overwrite(rows))
+
+    # --- maintenance
+
+    @rule(data=st.data(), part=st.one_of(st.none(), PARTS))
+    def settle(self, data: st.DataObject, part: str | None) -> None:
+        table = self.table(data)
+        if part is not None and self.shape.partitioned and not self.shape.spans_partitions:
+            self.do(lambda: table.settle(where=f"part = '{part}'"), lambda m: m.settle(everything=False))
+        else:
+            self.do(table.settle, lambda m: m.settle())
+            assert key_bag(table.read_optimised().to_arrow()) == self.model.now.visible()
+
+    @rule(data=st.data(), full=st.booleans(), part=st.one_of(st.none(), PARTS))
+    def compact(self, data: st.DataObject, full: bool, part: str | None) -> None:
+        table = self.table(data)
+        limited = part is not None and self.shape.partitioned and not self.shape.spans_partitions
+        where = f"part = '{part}'" if limited else None
+        self.do(lambda: table.compact(where=where, full=full), lambda m: m.settle(everything=False), most=100)
+
+    @rule(data=st.data())
+    def vacuum(self, data: st.DataObject) -> None:
+        table = self.table(data)
+        self.do(lambda: table.vacuum(AT_ONCE, dry_run=True), lambda m: None, most=0)
+        self.check_now()
+        self.do(lambda: table.vacuum(AT_ONCE), lambda m: None, most=0)
+        self.forget_old_versions()
+
+    @rule(data=st.data())
+    def expire(self, data: st.DataObject) -> None:
+        self.do(lambda: self.table(data).expire(AT_ONCE), lambda m: None, most=0)
+        self.forget_old_versions()
+
+    def forget_old_versions(self) -> None:
+        self.sure = {self.version, *self.model.tags.values()}
+        self.log_begins = self.table().expire(AT_ONCE).earliest
+
+    @rule(data=st.data())
+    def tag(self, data: st.DataObject) -> None:
+        name = f"tag{len(self.model.tags)}"
+        version = data.draw(st.sampled_from(sorted(self.sure)))
+        self.table(data).tag(name, version)
+        self.model.tags[name] = version
+
+    @rule(data=st.data())
+    def restore(self, data: st.DataObject) -> None:
+        version = data.draw(st.sampled_from(sorted(self.sure)))
+        self.do(lambda: self.table(data).restore(version), lambda m: m.restore(version), most=2)
+
+    # --- schema and properties
+
+    @rule(data=st.data(), what=st.sampled_from(["add", "rename", "widen"]))
+    def alter(self, data: st.DataObject, what: str) -> None:
+        table = self.table(data)
+        free = [c for c in self.model.now.columns if c.number not in self.fixed()]
+        narrow = [c for c in free if c.type in WIDER]
+        if what == "add":
+            name, kind = f"c{len(self.model.states)}", data.draw(st.sampled_from(sorted(VALUES)))
+            self.do(lambda: table.alter(add={name: kind}), lambda m: m.add_column(name, kind), least=1)
+        elif what == "rename":
+            old = data.draw(st.sampled_from(free)).name
+            new = data.draw(st.sampled_from(["y", "ä b", "dotted.name"])) + str(len(self.model.states))
+            self.do(lambda: table.alter(rename={f"`{old}`": new}), lambda m: m.rename_column(old, new), least=1)
+        elif narrow:
+            column = data.draw(st.sampled_from(narrow))
+            wider = WIDER[column.type]
+            change = lambda: table.alter(widen={f"`{column.name}`": wider})  # noqa: E731
+            self.do(change, lambda m: m.widen_column(column.name, wider), least=1)
+
+    def fixed(self) -> set[int]:
+        """Columns that keep their name and type: the key, and the partition."""
+        return {*self.shape.rules.key, 1}
+
+    @rule(data=st.data(), merge=st.sampled_from(MERGES))
+    def change_merge(self, data: st.DataObject, merge: str) -> None:
+        self.do(lambda: self.table(data).alter(properties={"merge": merge}), lambda m: m.change_merge(merge), most=2)
+
+    # --- several writers
+
+    @rule(data=st.data(), mine=st.sampled_from(["upsert", "settle", "compact"]), theirs=st.sampled_from(
+        ["upsert", "upsert", "settle", "compact", "merge", "add", "vacuum"]
+    ))  # fmt: skip
+    def race(self, data: st.DataObject, mine: str, theirs: str) -> None:
+        """Another writer commits when our commit is ready, but not begun: theirs comes first, and nothing fails."""
+        ours, others = self.step(data, mine, 0), self.step(data, theirs, 1)
+        raced: list[int] = []
+
+        def interrupt(step: Step) -> None:
+            if step is Step.COMMIT_PREPARED and not raced:
+                raced.append(1)
+                self.do(*others, most=100)
+
+        stop = observe(interrupt)
+        try:
+            self.unless_vacuumed(theirs, lambda: self.do(*ours, most=100))
+        finally:
+            stop()
+
+    def unless_vacuumed(self, theirs: str | None, ours: Callable[[], object]) -> None:
+        """A vacuum that retains nothing takes the files of running writers away: they say so, and change nothing."""
+        try:
+            ours()
+        except lakebed.ConflictError:
+            assert theirs == "vacuum"
+            assert self.table().version == self.version
+
+    def step(self, data: st.DataObject, name: str, at: int) -> Change:
+        table = self.lakes[at].table("t")
+        if name == "upsert":
+            (rows, kinds), merge = self.batch(data), self.model.now.merge
+            return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds, merge)
+        if name == "merge":
+            merge = data.draw(st.sampled_from(MERGES))
+            return lambda: table.alter(properties={"merge": merge}), lambda m: m.change_merge(merge)
+        if name == "add":
+            column = f"c{len(self.model.states)}"
+            return lambda: table.alter(add={column: "INT"}), lambda m: m.add_column(column, "INT")
+        if name == "vacuum":
+            return lambda: (table.vacuum(AT_ONCE), self.forget_old_versions()), lambda m: None
+        run = table.settle if name == "settle" else table.compact
+        return run, lambda m: m.settle(everything=False)
+
+    @rule(data=st.data(), theirs=st.sampled_from([None, None, "upsert", "settle", "compact", "vacuum"]))
+    def transaction(self, data: st.DataObject, theirs: str | None) -> None:
+        """Several changes that are read before they land, as one; others may commit meanwhile."""
+        kinds = data.draw(
+            st.lists(st.sampled_from(["upsert", "upsert", "delete", "overwrite"]), min_size=1, max_size=4)
+        )
+        others = None if theirs is None else self.step(data, theirs, 1)
+        told: list[Told] = []
+        fails = data.draw(st.integers(0, 3)) == 0
+
+        def run() -> None:
+            draft = KeyModel(self.model.rules, [self.model.now])
+            with self.lakes[0].transaction() as tx:
+                for kind in kinds:
+                    change, tell = self.statement(data, kind, tx.table("t"))
+                    change()
+                    tell(draft)
+                    told.append(tell)
+                    assert key_bag(tx.table("t").to_arrow()) == draft.now.visible()
+                if others is not None:
+                    self.do(*others, most=100)
+                if theirs != "vacuum":
+                    assert key_bag(tx.table("t").to_arrow()) == draft.now.visible()
+                if fails:
+                    raise Stop
+
+        if fails:
+            with pytest.raises(Stop):
+                run()
+            return
+        try:
+            self.do(run, lambda m: m.several(told), most=2)
+        except lakebed.ConflictError:
+            assert theirs == "vacuum" or (theirs is not None and set(kinds) != {"upsert"})
+            assert self.table().version == self.version
+
+    def statement(self, data: st.DataObject, kind: str, table: Any) -> Change:
+        """One change in a transaction."""
+        if kind == "delete":
+            text, test = self.drawing(data).predicate()
+            return lambda: table.delete(text), lambda m: m.delete_where(test)
+        if kind == "overwrite":
+            new = self.drawing(data).rows()
+            return lambda: table.overwrite(new), lambda m: m.overwrite(new)
+        rows, kinds = self.batch(data)
+        return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds)
+
+    @rule()
+    def reopen(self) -> None:
+        for lake in self.lakes:
+            lake.close()
+        self.lakes = [lakebed.connect(self.root, self.url) for _ in range(2)]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
+    url: Callable[[], str | None] = lambda: None  # noqa: E731
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres")
+
+    class OnMetastore(KeyWriters):
+        metastore_url = staticmethod(url)
+
+    return OnMetastore
+
+
+def test_key_histories(machine: type[KeyWriters]) -> None:
+    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=10, deadline=None))
+
+
+@pytest.mark.soak
+def test_many_key_histories(machine: type[KeyWriters]) -> None:
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=1100, stateful_step_count=15, deadline=None, derandomize=False)
+    )
