@@ -15,6 +15,8 @@ from key_reading import key_bag
 from key_shapes import ENGINES, MERGES, Drawing, Shape, shapes
 
 import lakebed
+from lakebed.engine import resolution_cache
+from lakebed.engine.combining.places import find_places
 
 NUMBERS = itertools.count()
 PAIRS = list(itertools.product(ENGINES, MERGES))
@@ -67,10 +69,29 @@ def check(table: lakebed.Table, shape: Shape, model: KeyModel, data: st.DataObje
     assert key_bag(table.to_arrow()) == model.now.visible()
     names = [column.name for column in model.now.columns]
     some = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
-    text, test, _ = Drawing(shape, model, data).predicate()
+    text, test, *_ = Drawing(shape, model, data).predicate()
     passing = {key: row for key, row in model.now.rows.items() if test(model.named(row))}
     visible = replace(model.now, slots={key: model.now.slots[key] for key in passing}, _settled=None).visible()
     expected: Counter[Any] = Counter()
     for row, times in visible.items():
         expected[tuple(row[names.index(name)] for name in some)] += times
     assert key_bag(table.to_arrow(columns=some, where=text)) == expected
+
+
+def test_keys_are_matched_once_however_often_they_are_read(
+    lake: lakebed.Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return find_places(*arguments)
+
+    monkeypatch.setattr(resolution_cache, "find_places", counted)
+    create: dict[str, Any] = {"primary_key": ["id"], "buckets": 1, "merge": "on-read"}
+    table = lake.create_table("read_often", "id BIGINT, a STRING, b STRING", merge_engine="partial-update", **create)
+    table.upsert([{"id": 1, "a": "x"}])
+    table.upsert([{"id": 1, "b": "y"}])
+    assert table.to_arrow().to_pylist() == [{"id": 1, "a": "x", "b": "y"}]
+    assert table.to_arrow(columns=["b"]).to_pylist() == [{"b": "y"}]
+    assert len(calls) == 1
