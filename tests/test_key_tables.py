@@ -655,7 +655,7 @@ def test_nested_columns(local_lake: lakebed.Warehouse, merge: str) -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.int64()),
-            pa.field("st", pa.struct([pa.field("x", pa.int32()), pa.field("y", pa.list_(pa.string()))])),
+            pa.field("st", pa.struct([pa.field("x", pa.int32(), False), pa.field("y", pa.list_(pa.string()))])),
             pa.field("m", pa.map_(pa.string(), pa.list_(pa.int64()))),
             pa.field("l", pa.list_(pa.struct([pa.field("z", pa.date32())]))),
         ]

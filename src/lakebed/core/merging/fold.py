@@ -16,6 +16,8 @@ from lakebed.core.merging.rows import KEY_NUMBER, LATE, POSITION, RETRACT, ROW, 
 from lakebed.core.merging.spec import DELETE, FieldRule, MergeSpec
 from lakebed.core.merging.stepwise import never_whole, stepped, stepped_keys
 from lakebed.core.merging.vectors import Vector, evaluate, newest, passed, vector
+from lakebed.core.recast import Recast, has_hidden_nulls
+from lakebed.core.schema import Field, Type
 
 
 def fold(state: pa.Table | None, batch: pa.Table, spec: MergeSpec) -> pa.Table:
@@ -109,6 +111,7 @@ def _patched(base: pa.Array, keys: pl.Series, patch: pa.Array) -> pa.Array:
 def _assembled(rows: Rows, outcome: Outcome, values: dict[str, pa.Array], spec: MergeSpec) -> pa.Table:
     kept = outcome.frame
     live = kept.select(pl.when("live").then(pl.col(KEY_NUMBER))).to_series().to_arrow()
+    types = {rule.name: rule.type for rule in spec.fields}
     columns = {}
     for field in rows.source.schema:
         if field.name in spec.key:
@@ -120,8 +123,15 @@ def _assembled(rows: Rows, outcome: Outcome, values: dict[str, pa.Array], spec: 
         elif field.name == ROW_VERSION_COLUMN:
             column = kept[VERSION].to_arrow()
         elif field.name in values:
-            column = values[field.name].take(live)
+            column = _writable(values[field.name].take(live), types[field.name])
         else:
             raise KeyError(f"column {field.name!r} has no rule")
         columns[field.name] = column
     return pa.table(columns, schema=_nullable(rows.source.schema))
+
+
+def _writable(column: pa.Array, kind: Type) -> pa.Array | pa.ChunkedArray:
+    """The column without nulls in required members of null structs: taking rows makes them, no file may have them."""
+    if not has_hidden_nulls(column, kind):
+        return column
+    return pa.chunked_array(Recast(stored=False).chunks([column], Field("", kind)), column.type)
