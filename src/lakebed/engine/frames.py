@@ -20,6 +20,7 @@ from lakebed.engine.scan import (
     qualifying,
     read_all,
     read_source,
+    skips_groups,
 )
 from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.storage.deletion_vector import keep_mask
@@ -68,7 +69,9 @@ def _worth_it(order: ScanOrder, sources: Sources) -> bool:
 
 
 def _read_arrow(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema) -> pa.Table:
-    frame = None if isinstance(source, MergedRows) else _live(order, source, wanted)
+    if isinstance(source, MergedRows) or skips_groups(order, source.add):
+        return read_source(order, source)
+    frame = _live(order, source, wanted)
     if frame is None:
         return read_source(order, source)
     try:

@@ -23,9 +23,11 @@ from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.delta.foreign import place, to_physical_names
 from lakebed.engine.prefetch import prefetch
+from lakebed.engine.row_groups import matching_groups
 from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.storage.deletion_vector import keep_mask, read_vector
-from lakebed.storage.parquet_reader import read_batches, read_table
+from lakebed.storage.footer import RowGroup
+from lakebed.storage.parquet_reader import ParquetFileReader, read_table
 from lakebed.storage.store import Store
 
 READ_THREADS = 4
@@ -107,13 +109,34 @@ def named(order: ScanOrder) -> Iterator[None]:
 
 
 def positions(order: ScanOrder, add: AddFile) -> Iterator[tuple[int, pa.Table]]:
-    """All physical rows of a file, dead ones too, with the position of each batch's first row."""
+    """The physical rows of a file, dead ones too, with the position of each batch's first row.
+
+    Row groups in which the order's predicate is true nowhere are left out.
+    """
     at = place(order.store, add)
-    start = 0
-    with named(order):
-        for batch in read_batches(at.store, at.path, _physical(order), order.options.batch_size):
-            yield start, logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
-            start += batch.num_rows
+    with named(order), ParquetFileReader(at.store, at.path) as reader:
+        groups = _groups(order, reader)
+        start = 0
+        for group in [None] if groups is None else groups:
+            start = start if group is None else group.start
+            chosen = None if group is None else [group.index]
+            for batch in reader.batches(_physical(order), order.options.batch_size, chosen):
+                yield start, logical(order, add, pa.Table.from_batches([batch]), batch.num_rows)
+                start += batch.num_rows
+
+
+def _groups(order: ScanOrder, reader: ParquetFileReader) -> list[RowGroup] | None:
+    """The row groups to read; None for all."""
+    return None if by_field_id(order.metadata) else matching_groups(reader, order.stored, order.predicate)
+
+
+def skips_groups(order: ScanOrder, add: AddFile) -> bool:
+    """Whether the predicate makes parts of the file unnecessary to read."""
+    if order.predicate is None:
+        return False
+    at = place(order.store, add)
+    with named(order), ParquetFileReader(at.store, at.path) as reader:
+        return _groups(order, reader) is not None
 
 
 def known_dead(order: ScanOrder, source: Source) -> BitMap64 | None:
@@ -139,7 +162,7 @@ def _scan_source(order: ScanOrder, source: Source | MergedRows) -> Iterator[pa.R
 def read_source(order: ScanOrder, source: Source | MergedRows) -> pa.Table:
     """The live rows of one source."""
     stored = _physical(order)
-    if isinstance(source, MergedRows) or not stored:
+    if isinstance(source, MergedRows) or not stored or skips_groups(order, source.add):
         return pa.Table.from_batches(list(_scan_source(order, source)), order.output)
     at = place(order.store, source.add)
     dead = known_dead(order, source)

@@ -61,6 +61,11 @@ class ParquetFileReader:
         """The rows of the file, dead ones included."""
         return int(self._file.metadata.num_rows)
 
+    @property
+    def num_row_groups(self) -> int:
+        """How many parts the file has that can be read alone."""
+        return int(self._file.num_row_groups)
+
     def row_groups(self, columns: Collection[str] | None = None) -> list[RowGroup]:
         """The row groups with their position and bounds, to decide which to read.
 
