@@ -127,26 +127,24 @@ class KeyModel:
     def column(self, number: int) -> ModelColumn:
         return next(c for c in self.now.columns if c.number == number)
 
-    def upsert(self, rows: Rows, kinds: Sequence[str] | None = None, merge: str | None = None) -> None:
-        """One upsert. Raises Refused if the table must refuse it; then nothing has happened."""
-        self.upserts([(rows, kinds)], merge)
+    def upsert(self, rows: Rows, kinds: Sequence[str] | None = None, began: KeyState | None = None) -> None:
+        """One upsert. Raises Refused if the table must refuse it; then nothing has happened.
 
-    def upserts(self, batches: Iterable[tuple[Rows, Sequence[str] | None]], merge: str | None = None) -> None:
-        """Several upserts in one commit (a transaction); ``merge`` is the one under which they began."""
-        slots, touched = dict(self.now.slots), set()
-        for rows, kinds in batches:
-            touched |= self._fold(slots, rows, kinds)
+        ``began`` is the version that it was prepared with: names mean the columns that had them then.
+        """
+        slots = dict(self.now.slots)
+        touched = self._fold(slots, rows, kinds, began)
         settles = Settles.NOTHING if self.now.merge == "on-read" else Settles.SOME
-        if merge not in (None, self.now.merge):
+        if began is not None and began.merge != self.now.merge:
             settles = Settles.MAYBE
         self._push(slots, settles=settles, touched=frozenset(touched))
 
     def delete_keys(self, keys: Rows) -> None:
         self.upsert(keys, ["-D"] * len(keys))
 
-    def delete_where(self, test: Test) -> int:
+    def delete_where(self, test: Test, began: KeyState | None = None) -> int:
         """Remove the rows that pass; returns how many. Tombstones stay."""
-        slots = self._without(test)
+        slots = self._without(test, began)
         gone = len(self.now.slots) - len(slots)
         self._push(slots, settles=Settles.MAYBE)
         return gone
@@ -213,8 +211,10 @@ class KeyModel:
         slot = self.now.slots.get(key)
         return slot.sequence if slot is not None and slot.doubtful else None
 
-    def _fold(self, slots: dict[Key, Slot], rows: Rows, kinds: Sequence[str] | None) -> set[Key]:
-        numbers = {c.name: c.number for c in self.now.columns}
+    def _fold(
+        self, slots: dict[Key, Slot], rows: Rows, kinds: Sequence[str] | None, began: KeyState | None = None
+    ) -> set[Key]:
+        numbers = {c.name: c.number for c in (began or self.now).columns}
         batches: dict[Key, list[tuple[Row, str]]] = {}
         for row, kind in zip(rows, kinds or ["+I"] * len(rows), strict=True):
             one = {numbers[name]: value for name, value in row.items()}
@@ -227,9 +227,9 @@ class KeyModel:
                 slots[key] = slot
         return set(batches)
 
-    def _without(self, test: Test) -> dict[Key, Slot]:
+    def _without(self, test: Test, began: KeyState | None = None) -> dict[Key, Slot]:
         slots = self.now.slots.items()
-        return {key: slot for key, slot in slots if slot.row is None or not test(self.named(slot.row))}
+        return {key: slot for key, slot in slots if slot.row is None or not test(self.named(slot.row, began))}
 
     def _push(self, slots: Slots, settles: Settles, touched: frozenset[Key] = frozenset()) -> None:
         self.states.append(KeyState(self.now.columns, slots, self.now.merge, self.now, settles, touched))

@@ -19,6 +19,8 @@ import lakebed
 from lakebed.core.steps import Step, observe
 
 AT_ONCE = timedelta(0)
+MINE = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete"])
+THEIRS = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete", "restore", "merge", "add", "vacuum"])
 Change = tuple[Callable[[], object], Told]
 
 
@@ -169,11 +171,9 @@ class KeyWriters(KeyHistory):
 
     # --- several writers
 
-    @rule(data=st.data(), mine=st.sampled_from(["upsert", "settle", "compact"]), theirs=st.sampled_from(
-        ["upsert", "upsert", "settle", "compact", "merge", "add", "vacuum"]
-    ))  # fmt: skip
+    @rule(data=st.data(), mine=MINE, theirs=THEIRS)
     def race(self, data: st.DataObject, mine: str, theirs: str) -> None:
-        """Another writer commits when our commit is ready, but not begun: theirs comes first, and nothing fails."""
+        """Another writer commits when our commit is ready, but not begun: theirs comes first, and ours follows."""
         ours, others = self.step(data, mine, 0), self.step(data, theirs, 1)
         raced: list[int] = []
 
@@ -184,29 +184,39 @@ class KeyWriters(KeyHistory):
 
         stop = observe(interrupt)
         try:
-            self.unless_vacuumed(theirs, lambda: self.do(*ours, most=100))
+            self.do(*ours, most=100)
+        except lakebed.ConflictError:
+            self.check_conflict(theirs, upserts=mine == "upsert")
         finally:
             stop()
 
-    def unless_vacuumed(self, theirs: str | None, ours: Callable[[], object]) -> None:
-        """A vacuum that retains nothing takes the files of running writers away: they say so, and change nothing."""
-        try:
-            ours()
-        except lakebed.ConflictError:
-            assert theirs == "vacuum"
-            assert self.table().version == self.version
+    def check_conflict(self, theirs: str | None, *, upserts: bool) -> None:
+        """Who loses changes nothing. Upserts lose only what they cannot know, or when a vacuum took their files away.
+
+        A vacuum that retains nothing takes the files of running writers; a restore brings back another schema.
+        """
+        assert theirs is not None
+        if upserts:
+            assert theirs in ("vacuum", "restore")
+        assert self.table().version == self.version
 
     def step(self, data: st.DataObject, name: str, at: int) -> Change:
-        table = self.lakes[at].table("t")
+        table, began = self.lakes[at].table("t"), self.model.now
         if name == "upsert":
-            (rows, kinds), merge = self.batch(data), self.model.now.merge
-            return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds, merge)
+            rows, kinds = self.batch(data)
+            return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds, began)
         if name == "merge":
             merge = data.draw(st.sampled_from(MERGES))
             return lambda: table.alter(properties={"merge": merge}), lambda m: m.change_merge(merge)
         if name == "add":
             column = f"c{len(self.model.states)}"
             return lambda: table.alter(add={column: "INT"}), lambda m: m.add_column(column, "INT")
+        if name == "delete":
+            text, test = self.drawing(data).predicate()
+            return lambda: table.delete(text), lambda m: m.delete_where(test, began)
+        if name == "restore":
+            version = data.draw(st.sampled_from(sorted(self.sure)))
+            return lambda: table.restore(version), lambda m: m.restore(version)
         if name == "vacuum":
             return lambda: (table.vacuum(AT_ONCE), self.forget_old_versions()), lambda m: None
         run = table.settle if name == "settle" else table.compact
@@ -245,8 +255,7 @@ class KeyWriters(KeyHistory):
         try:
             self.do(run, lambda m: m.several(told), most=2)
         except lakebed.ConflictError:
-            assert theirs == "vacuum" or (theirs is not None and set(kinds) != {"upsert"})
-            assert self.table().version == self.version
+            self.check_conflict(theirs, upserts=set(kinds) == {"upsert"})
 
     def statement(self, data: st.DataObject, kind: str, table: Any) -> Change:
         """One change in a transaction."""
