@@ -98,13 +98,10 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 CASES = [
     *((merge, "deduplicate", shape) for merge, shape in zip(MERGES * 2, SHAPES, strict=True)),
-    ("on-read", "deduplicate", "spanning"),
     ("on-read", "deduplicate", "dynamic"),
     ("on-read", "deduplicate", "postpone"),
-    ("on-write", "first-row", "spanning"),
     ("on-read", "first-row", "plain"),
     ("on-read", "partial-update", "inside"),
-    ("on-write", "partial-update", "plain"),
     ("on-write", "aggregation", "dynamic"),
     ("on-read", "aggregation", "sequence"),
     ("copy-on-write", "aggregation", "spanning"),
