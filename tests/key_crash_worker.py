@@ -11,7 +11,8 @@ from multiprocessing.connection import Connection
 import lakebed
 from lakebed.core.steps import Step, observe
 
-ROWS = 3000
+ROWS = 400
+"""Enough that vectors are not inline."""
 NEW_ROWS = [{"id": i, "v": 1} for i in range(0, ROWS, 2)] + [{"id": 9000 + i, "v": 1} for i in range(10)]
 DELETED = [{"id": i} for i in range(0, ROWS, 2)]
 AT_ONCE = timedelta(0)
