@@ -18,6 +18,8 @@ from key_shapes import MERGES, PARTS, VALUES, WIDER
 import lakebed
 from lakebed.core.steps import Step, observe
 
+# Who loses a race waits for a random time; no strategy draws from that.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 AT_ONCE = timedelta(0)
 MINE = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete"])
 THEIRS = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete", "restore", "merge", "add", "vacuum"])
@@ -288,7 +290,7 @@ def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
 
 
 def test_key_histories(machine: type[KeyWriters]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=10, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=8, stateful_step_count=10, deadline=None))
 
 
 @pytest.mark.soak
