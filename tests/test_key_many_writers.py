@@ -21,6 +21,8 @@ from worker_processes import Worker
 import lakebed
 
 WRITERS, KEYS = 16, 30
+UNSETTLED = "its rows could not be settled (others changed the same buckets"
+"""Allowed where every version expires at once: nobody can tell then what has changed since a settle began."""
 DDL = "id BIGINT NOT NULL, n BIGINT, seq BIGINT, who STRING"
 COLUMNS = [ModelColumn(number, *column.split()[:2]) for number, column in enumerate(DDL.split(", "))]
 # The sum shows what is lost or doubled, the last value shows the order.
@@ -89,7 +91,8 @@ def run(workers: Sequence[Worker], orders: Sequence[Order]) -> list[Answer]:
     answers += [worker.receive() for worker in workers[WRITERS:]]
     for answer, order in zip(answers, orders, strict=True):
         assert not answer.error, f"{order.role}: {answer.error}"
-        assert not answer.complaints, order.role
+        told = [text for text in answer.complaints if not (order.expires and UNSETTLED in text)]
+        assert not told, f"{order.role}: {told}"
     return answers
 
 
@@ -132,11 +135,11 @@ def check(workers: list[Worker], root: Path, url: str | None, case: Case) -> lis
         assert table.count() == len(model.now.rows)
         for version, rows in answers[-1].result:
             assert Counter(map(tuple, rows)) == model.states[version].visible(), f"reader at version {version}"
-        if case.merge != "on-read":
+        if case.merge != "on-read" and not case.expires:
             assert bag(table.read_optimised().to_arrow()) == now, "whatever races were lost, all is settled"
         history = table.history()
-        assert [c.version for c in history] == list(range(table.version, table.version - len(history), -1))
-        assert case.expires or len(history) == table.version + 1
+        # Of the versions that have expired some may be left: they were being read then.
+        assert case.expires or [c.version for c in history] == list(range(table.version, -1, -1))
         assert all(c.published for c in history)
         check_tidy(table, now)
     return answers

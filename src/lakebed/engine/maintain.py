@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -66,9 +68,10 @@ def settle_after(draft: Draft) -> None:
     if not (draft.unsettled or _wants_from_now(draft)):
         return
     try:
-        for _ in range(_RACES):
+        for race in range(_RACES):
             if _settle_newest(draft.handle):
                 return
+            time.sleep(random.uniform(0, min(0.2, 0.002 * 2**race)))
         reason = f"others changed the same buckets {_RACES} times meanwhile"
     except LakebedError as error:
         reason = str(error)
