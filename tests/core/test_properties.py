@@ -81,7 +81,7 @@ def test_what_lakebed_manages_cannot_be_set_removed_or_seen(name) -> None:
     assert to_properties({name: "true"}) == {}
 
 
-@pytest.mark.parametrize("name", ["delta.later", "lakebed.primary-key"])
+@pytest.mark.parametrize("name", ["delta.later", "lakebed.later"])
 def test_other_names_of_the_engines_cannot_be_set_or_removed(name) -> None:
     with pytest.raises(OptionError, match="is not known"):
         to_configuration({name: "x"})

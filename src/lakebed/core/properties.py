@@ -96,7 +96,7 @@ def _ratio(text: str) -> str:
 
 def _row_kinds(text: str) -> str:
     """Texts of a row-kind column, like ``c=insert, u=update, d=delete``."""
-    pairs = [pair.split("=") for pair in text.split(",")]
+    pairs = [pair.split("=") for pair in text.split(",") if pair.strip()]
     if not all(len(pair) == 2 and pair[0].strip() and pair[1].strip().lower() in ROW_KINDS for pair in pairs):
         raise ValueError(f"pairs like c=insert,u=update,d=delete, with {', '.join(ROW_KINDS)}")
     return ",".join(f"{text.strip()}={kind.strip().lower()}" for text, kind in pairs)

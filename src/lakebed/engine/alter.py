@@ -78,7 +78,7 @@ def _protected(metadata: Metadata) -> tuple[str, ...]:
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
     """Set properties; a value of None removes one. Raises OptionError."""
     before = draft.metadata
-    _refuse_without_key(draft, properties)
+    _refuse_without_key(draft, named(properties))
     configuration = dict(before.configuration)
     for name, value in named(properties).items():
         if value is None:
