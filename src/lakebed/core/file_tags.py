@@ -10,6 +10,8 @@ from lakebed.core.actions import AddFile, RemoveFile
 BUCKET = "lakebed.bucket"
 UNSETTLED = "lakebed.unsettled"
 TOMBSTONES = "lakebed.tombstones"
+BATCH = "lakebed.batch"
+"""What the files of one batch have in common, where rows of one key may be in several of them."""
 REPLACED = "lakebed.replaced-tombstones"
 """Positions of tombstones that a later row of their key has replaced, as a bitmap in base 64."""
 

@@ -17,7 +17,7 @@ from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
 from lakebed.core.errors import DataError
-from lakebed.core.file_tags import KIND_COLUMN, ROW_ID_COLUMN
+from lakebed.core.file_tags import BATCH, KIND_COLUMN, ROW_ID_COLUMN
 from lakebed.core.merging import MergeSpec
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
@@ -89,7 +89,7 @@ class _Rows:
         settled = sorted(combined.files.settled, key=lambda add: add.base_row_id or 0)
         states = _chosen(settled, self._places.states)
         self._inputs = [*states, *_chosen(combined.files.unsettled, self._places.changes)]
-        self._folding = Folding(spec, len(states))
+        self._folding = Folding(spec, len(states), _batches([add for add, _ in self._inputs[len(states) :]]))
 
     def tables(self) -> Generator[pa.Table, None, None]:
         with ExitStack() as scope:
@@ -156,6 +156,16 @@ class _Rows:
 
 def _scan(order: ResolveOrder, columns: tuple[str, ...]) -> ScanOrder:
     return ScanOrder(order.store, order.table_name, order.metadata, order.options, columns)
+
+
+def _batches(files: Sequence[AddFile]) -> tuple[int, ...]:
+    """For each file the number of its batch: files that follow each other and have the same mark are one."""
+    numbers: list[int] = []
+    for at, add in enumerate(files):
+        mark = (add.tags or {}).get(BATCH)
+        same = at > 0 and mark is not None and mark == (files[at - 1].tags or {}).get(BATCH)
+        numbers.append(numbers[-1] if same else at)
+    return tuple(numbers)
 
 
 def _chosen(files: Sequence[AddFile], places: Mapping[str, BitMap64]) -> list[tuple[AddFile, BitMap64]]:

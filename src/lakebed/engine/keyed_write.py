@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 import pyarrow as pa
 
 from lakebed.core.actions import AddFile
 from lakebed.core.errors import StorageError
-from lakebed.core.file_tags import KIND_COLUMN, file_tags
+from lakebed.core.file_tags import BATCH, KIND_COLUMN, file_tags
 from lakebed.core.partition import partition_path
 from lakebed.core.schema import BYTE, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
@@ -95,6 +96,10 @@ class KeyedWriter:
             raise self._null_keys.error(self._order.table_name, f"with a null in the primary key ({columns})")
         self._flush()
         self._closed = True
+        if self._order.key.combines and len(self._done) > 1:
+            # Rows of one key may be in several files, and are merged as one batch all the same.
+            batch = uuid.uuid4().hex
+            self._done = [replace(add, tags={**(add.tags or {}), BATCH: batch}) for add in self._done]
         return Upserted(self._done, self.rows, self.deletes, self._buckets.new_splits)
 
     def abort(self) -> None:

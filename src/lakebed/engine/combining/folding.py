@@ -31,6 +31,8 @@ class Folding:
     spec: MergeSpec
     settled: int
     """How many of the file numbers are those of settled files."""
+    batches: tuple[int, ...]
+    """For each unsettled file the number of the batch that it is a part of."""
 
     def fold(self, rows: pa.Table) -> pa.Table:
         """The new state of all keys of these rows, sorted by key; a row of kind 3 is a tombstone.
@@ -42,7 +44,7 @@ class Folding:
         parts = _by_file(rows)
         state = self._newest(pa.concat_tables([rows.slice(0, 0), *(part for n, part in parts if n < self.settled)]))
         state = state.drop_columns([FILE])
-        for batch in self._batches([part.drop_columns([FILE]) for n, part in parts if n >= self.settled]):
+        for batch in self._batches([(n, part.drop_columns([FILE])) for n, part in parts if n >= self.settled]):
             state = pa.concat_tables([self._others(state, batch), fold(state, batch, self.spec)])
         state = in_order([state], self.spec.key)
         made = state.column(version)
@@ -62,12 +64,16 @@ class Folding:
         last = pa.concat_arrays([pc.invert(same_as_before(keys)), pa.array([True])])
         return rows.filter(last)
 
-    def _batches(self, changes: Sequence[pa.Table]) -> Sequence[pa.Table]:
-        """What is folded as one: the rows of each file, or of all where it comes to the same."""
-        if len(changes) < 2:
-            return changes
-        every = pa.concat_tables(changes)
-        return [every] if self._is_one(every) else changes
+    def _batches(self, changes: Sequence[tuple[int, pa.Table]]) -> Sequence[pa.Table]:
+        """What is folded as one: the rows of each batch, or of all where it comes to the same."""
+        found: dict[int, list[pa.Table]] = {}
+        for number, rows in changes:
+            found.setdefault(self.batches[number - self.settled], []).append(rows)
+        batches = [pa.concat_tables(parts) for parts in found.values()]
+        if len(batches) < 2:
+            return batches
+        every = pa.concat_tables(batches)
+        return [every] if self._is_one(every) else batches
 
     def _is_one(self, rows: pa.Table) -> bool:
         """Whether no commit takes anything back or is late, so that the rows are merged in the order in which they are.
