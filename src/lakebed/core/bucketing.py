@@ -126,7 +126,7 @@ def groups(numbers: Iterable[int]) -> list[frozenset[int]]:
     found: dict[int, set[int]] = {}
     # From the top down, so that the top of a node's set is there before the node is.
     for number in sorted(set(numbers), reverse=True):
-        top = number if number >= 0 else next((up for up in _ancestors(number) if up in found), number)
+        top = number if number >= 0 else next((up for up in ancestors(number) if up in found), number)
         found.setdefault(top, set()).add(number)
     return [frozenset(found[top]) for top in sorted(found)]
 
@@ -197,8 +197,12 @@ def _node(number: int) -> int:
     return -number
 
 
-def _ancestors(number: int) -> list[int]:
-    """The nodes above, from the root down."""
+def ancestors(number: int) -> list[int]:
+    """The buckets that a dynamic one came from by splits, from the root down.
+
+    >>> ancestors(-6), ancestors(ROOT)
+    ([-1, -3], [])
+    """
     node = -number
     return [-(node >> up) for up in range(node.bit_length() - 1, 0, -1)]
 

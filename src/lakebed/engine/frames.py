@@ -49,7 +49,7 @@ def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
 
 
 def read_rows(order: ScanOrder, sources: Sources) -> pa.Table:
-    """The live rows of ``sources`` as one Arrow table: what ``read_all`` gives, in half the time for large files."""
+    """The live rows of ``sources`` as one Arrow table: what ``read_all`` gives, by way of polars if they are large."""
     if not sources or polars_is_lost() or not _worth_it(order, sources):
         return read_all(order, sources)
     wanted = _frame(order.needed_arrow.empty_table()).schema

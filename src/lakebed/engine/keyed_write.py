@@ -10,12 +10,11 @@ import pyarrow as pa
 from lakebed.core.actions import AddFile
 from lakebed.core.errors import StorageError
 from lakebed.core.file_tags import BATCH, KIND_COLUMN, file_tags
-from lakebed.core.partition import partition_path
 from lakebed.core.schema import BYTE, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.steps import Step, reach
 from lakebed.delta.paths import encode
-from lakebed.engine.bucket_paths import bucket_folder
+from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
 from lakebed.engine.refused_rows import RefusedRows
@@ -134,7 +133,7 @@ class KeyedWriter:
     def _write_file(self, block: RowBlock, plan: FilePlan, *, last: bool) -> None:
         kinds = block.kinds(plan.rows)
         schema = self._file if kinds is None else self._file_with_kinds
-        path = self._path(plan)
+        path = new_path(plan.partition_values, plan.number)
         reach(Step.WRITE_OPENED)
         self._paths.append(path)
         rows = block.taken(plan.rows, kinds, schema)
@@ -155,11 +154,6 @@ class KeyedWriter:
                 tags=file_tags(plan.number, unsettled=self._order.unsettled, tombstones=tombstones),
             )
         )
-
-    def _path(self, plan: FilePlan) -> str:
-        values = plan.partition_values
-        folder = f"{partition_path(list(values), list(values.values()))}/" if values else ""
-        return f"{folder}{bucket_folder(plan.number)}/{uuid.uuid4()}.parquet"
 
 
 def write_upserts(reader: pa.RecordBatchReader, order: UpsertOrder) -> Upserted:

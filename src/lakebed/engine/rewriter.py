@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
-from lakebed.core.bucketing import fixed, leaves, parent
+from lakebed.core.bucketing import ancestors, fixed, leaves
 from lakebed.core.keyed import DYNAMIC, KeySpec
 from lakebed.core.murmur3 import spark_hash
 from lakebed.core.partition import encode_value
@@ -87,12 +87,5 @@ class Rewriter:
         rows = sum(source.live_rows or 0 for source in sources)
         levels = max(0, (-(-rows // target) - 1).bit_length())
         wanted = frozenset(-node for node in range(1, 1 << levels))
-        above = {up for number in unit.numbers for up in _ancestors(number)}
+        above = {up for number in unit.numbers for up in ancestors(number)}
         return wanted | above | self.splits.get(unit.place, frozenset())
-
-
-def _ancestors(number: int) -> Iterable[int]:
-    up = parent(number)
-    while up is not None:
-        yield up
-        up = parent(up)
