@@ -171,11 +171,12 @@ class _Compaction:
 
 def _refuse_rows(draft: Draft, where: Node, key: KeySpec | None) -> None:
     """Raise InputError for a predicate that does not choose whole partitions."""
+    partitions = ", ".join(draft.metadata.partition_columns)
     others = sorted(columns_of(where) - set(draft.metadata.partition_columns))
     if others:
         raise InputError(
             f"table {draft.handle.name}: maintenance works on whole partitions",
-            expected=f"a predicate on {', '.join(draft.metadata.partition_columns) or 'no column at all'}",
+            expected=f"a predicate on {partitions}" if partitions else "no predicate: it has no partitions",
             found=f"one on {', '.join(others)}",
         )
     if key is not None and key.spans_partitions:
