@@ -6,7 +6,6 @@ import uuid
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -27,19 +26,14 @@ from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.storage.footer import indexed
 from lakebed.storage.parquet_writer import write_file
 
-if TYPE_CHECKING:
-    import polars as pl
-
 __all__ = ["KeyedWriter", "UpsertOrder", "Upserted", "write_upserts"]
 
 # Beside the rows that are collected, their sorted copy and the encoder's pages need memory.
 _SHARE = 3
-# Batches are taken in slices that are small against what is collected.
-_SLICES = 4
 # Arrow counts the bytes of a text column with 32 bits.
 _LARGEST_BLOCK = 1 << 30
-# Files that are encoded at a time: encoding keeps one core busy, or waits for the disk.
-_AT_ONCE = 2
+# Files that are sorted, encoded and flushed at a time.
+_AT_ONCE = 4
 
 
 class KeyedWriter:
@@ -81,8 +75,7 @@ class KeyedWriter:
     def expect(self, schema: pa.Schema) -> None:
         """Check that rows of this schema fit, as far as types tell. Raises DataError that lists every problem."""
         if self._incoming is None or not self._incoming[0].equals(schema):
-            slice_bytes = max(1, self._block_bytes // _SLICES)
-            self._incoming = schema, IncomingRows(self._order, schema, slice_bytes)
+            self._incoming = schema, IncomingRows(self._order, schema, self._block_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take in rows. Raises DataError that lists every problem of a part of them; ``close`` tells null keys."""
@@ -132,34 +125,30 @@ class KeyedWriter:
             return
         block = RowBlock(self._parts, self._loose)
         self._bytes = 0
-        # What decided the order of the rows is free again before the first file is encoded.
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
+        paths = [new_path(plan.partition_values, plan.number) for plan in plans]
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
             writing: deque[Future[AddFile]] = deque()
-            for plan in plans:
-                writing.append(self._begin_file(pool, block, plan))
+            for path, plan in zip(paths, plans, strict=True):
+                reach(Step.WRITE_OPENED)
+                self._paths.append(path)
+                writing.append(pool.submit(self._write_file, block, path, plan))
                 if len(writing) == _AT_ONCE:
                     self._done.append(writing.popleft().result())
-            block.release()
             self._done.extend(one.result() for one in writing)
+        block.release()
+        for plan, add in zip(plans, self._done[-len(plans) :], strict=True):
+            self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
         pa.default_memory_pool().release_unused()
 
-    def _begin_file(self, pool: ThreadPoolExecutor, block: RowBlock, plan: FilePlan) -> Future[AddFile]:
-        """Take the rows of a file and have it written; while one is encoded the next is taken."""
-        kinds = block.kinds(plan.rows)
+    def _write_file(self, block: RowBlock, path: str, plan: FilePlan) -> AddFile:
+        """Put the rows of one file in order and write it; files are written by several threads."""
+        rows = plan.rows()
+        kinds = block.kinds(rows)
         schema = self._file if kinds is None else self._file_with_kinds
-        path = new_path(plan.partition_values, plan.number)
-        reach(Step.WRITE_OPENED)
-        self._paths.append(path)
-        rows = block.taken(plan.rows, kinds, schema)
-        self._buckets.wrote(plan.place, plan.number, len(rows))
+        taken = block.taken(rows, kinds, schema)
         tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
-        return pool.submit(self._write_file, path, rows, schema, plan, tombstones)
-
-    def _write_file(
-        self, path: str, rows: pa.Table | pl.DataFrame, schema: pa.Schema, plan: FilePlan, tombstones: int
-    ) -> AddFile:
-        written = write_file(self._order.store, path, rows, schema, self._order.options, self._indexed)
+        written = write_file(self._order.store, path, taken, schema, self._order.options, self._indexed)
         reach(Step.WRITE_CLOSED)
         return AddFile(
             path=encode(path),

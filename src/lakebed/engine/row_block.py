@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class RowBlock:
-    """Rows of several parts as one; ``parts`` is emptied, so that memory is not held twice for long."""
+    """Rows of several parts as one, used by several threads; ``parts`` is emptied, so that memory is not held twice."""
 
     def __init__(self, parts: list[KeyedPart], schema: pa.Schema) -> None:
         self.num_rows = sum(part.rows.num_rows for part in parts)
@@ -27,6 +28,7 @@ class RowBlock:
         parts.clear()
         self._table: pa.Table | None = table
         self._frame: pl.DataFrame | None = None
+        self._lock = threading.Lock()
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
@@ -71,12 +73,13 @@ class RowBlock:
     def _polars(self) -> pl.DataFrame:
         import polars as pl
 
-        if self._frame is None:
-            frame = pl.from_arrow(self._table, rechunk=True)
-            assert isinstance(frame, pl.DataFrame)
-            self._frame, self._table = frame, None
-            self._columns.clear()
-        return self._frame
+        with self._lock:
+            if self._frame is None:
+                frame = pl.from_arrow(self._table, rechunk=True)
+                assert isinstance(frame, pl.DataFrame)
+                self._frame, self._table = frame, None
+                self._columns.clear()
+            return self._frame
 
 
 def _kinds(parts: Sequence[KeyedPart]) -> pa.Array | None:

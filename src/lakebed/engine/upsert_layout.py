@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,12 +20,13 @@ from lakebed.engine.upsert_order import UpsertOrder
 
 @dataclass(frozen=True)
 class FilePlan:
-    """One file: where it belongs, and the numbers of its rows in the block, in order; None for all as they are."""
+    """One file: where it belongs, and its rows."""
 
     partition_values: dict[str, str | None]
     place: str
     number: int
-    rows: pa.Array | None
+    rows: Callable[[], pa.Array | None]
+    """The numbers of the rows in the block, in order; None for all as they are. Sorting them takes a while."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ class UpsertLayout:
             for number, rows in self._by_bucket("", None):
                 ordered, same = self._folded(rows)
                 for values, some in self._by_partition(ordered, same):
-                    yield FilePlan(values, "", number, some)
+                    yield FilePlan(values, "", number, lambda chosen=some: chosen)  # type: ignore[misc]
             return
         for values, here in zip(self._partitions.values, self._partitions.rows, strict=True):
             place = self._order.key.place(values)
             for number, rows in self._by_bucket(place, here):
-                yield FilePlan(values, place, number, self._folded(rows)[0])
+                yield FilePlan(values, place, number, lambda chosen=rows: self._folded(chosen)[0])  # type: ignore[misc]
 
     def _by_bucket(self, place: str, rows: pa.Array | None) -> Iterator[tuple[int, pa.Array | None]]:
         if self._hashes is None:
