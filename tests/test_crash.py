@@ -66,7 +66,7 @@ def ids(table: lakebed.Table | lakebed.TableView) -> list[int]:
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
 @pytest.mark.parametrize(("operation", "step"), CASES, ids=[f"{o}-{s.value}" for o, s in CASES])
 def test_killed_at(request: pytest.FixtureRequest, tmp_path: Path, metastore: str, operation: str, step: Step) -> None:
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     root = tmp_path / "w"
     with lakebed.connect(root, url) as lake:
         table = lake.create_table(

@@ -31,7 +31,7 @@ def start(root: Path, url: str | None, writer: int) -> subprocess.Popen[str]:
 
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
 def test_eight_writers(request: pytest.FixtureRequest, tmp_path: Path, metastore: str) -> None:
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     root = tmp_path / "w"
     with lakebed.connect(root, url) as lake:
         lake.create_table("t", "writer INT, number INT", properties={"checkpoint-interval": 50})

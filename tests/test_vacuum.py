@@ -367,7 +367,7 @@ def test_vacuum_beside_writers_and_readers(
 
     A writer may be told that vacuum came before it, since the retention is nothing: then it writes again.
     """
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     with lakebed.connect(tmp_path / "w", url, batch_size=16) as lake:
         table = lake.create_table(
             "t",
