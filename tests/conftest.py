@@ -80,6 +80,16 @@ def s3() -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def doomed() -> Iterator[Callable[[], Any]]:
+    """A function that gives a new process of crash_worker.py."""
+    import crash_worker
+    from worker_processes import workers_in_waiting
+
+    with workers_in_waiting(crash_worker.main) as take:
+        yield take
+
+
 KINDS = ["sqlite-local", "postgres-local", "sqlite-s3", "postgres-s3"]
 
 

@@ -1,4 +1,4 @@
-"""A process that does one thing to a table and kills itself at a named step. Run by test_crash.py."""
+"""A process that does one thing to a table and kills itself at a named step. It is the ``doomed`` of the tests."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Order:
     warehouse: str
     metastore: str | None
     table: str
-    side: str
     operation: str
     step: Step
+    side: str = ""
 
 
 def operate(lake: lakebed.Warehouse, order: Order) -> None:
@@ -38,6 +38,8 @@ def operate(lake: lakebed.Warehouse, order: Order) -> None:
         with lake.transaction() as tx:
             tx.table(order.table).append([{"id": 10100, "part": "a"}])
             tx.table(order.side).append([{"id": 10100}])
+    elif operation == "expire":
+        table.expire(0)
     else:
         raise ValueError(operation)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from crash_worker import Order, main
-from worker_processes import Worker, workers_in_waiting
+from crash_worker import Order
+from worker_processes import Worker
 
 import lakebed
 from lakebed.core.steps import Step, observe
@@ -55,12 +54,6 @@ def ids(table: lakebed.Table | lakebed.TableView) -> list[int]:
     return sorted(table.to_arrow()["id"].to_pylist())
 
 
-@pytest.fixture(scope="module")
-def workers() -> Iterator[Callable[[], Worker]]:
-    with workers_in_waiting(main) as take:
-        yield take
-
-
 @dataclass(frozen=True)
 class Place:
     """Where the tables of all tests of one metastore are; what one of them leaves must not trouble the next."""
@@ -82,7 +75,7 @@ def postgres_place(tmp_path_factory: pytest.TempPathFactory, postgres: Callable[
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
 @pytest.mark.parametrize(("operation", "step"), CASES, ids=[f"{o}-{s.value}" for o, s in CASES])
 def test_killed_at(
-    request: pytest.FixtureRequest, workers: Callable[[], Worker], metastore: str, operation: str, step: Step
+    request: pytest.FixtureRequest, doomed: Callable[[], Worker], metastore: str, operation: str, step: Step
 ) -> None:
     place: Place = request.getfixturevalue(f"{metastore}_place")
     name = f"{operation}_{step.value}".replace("-", "_").replace(".", "_")
@@ -94,9 +87,7 @@ def test_killed_at(
         table.append(BASE)
         lake.create_table(side, "id BIGINT")
 
-    worker = workers()
-    worker.send(Order(str(place.root), place.url, name, side, operation, step))
-    assert worker.exit_code() == -signal.SIGKILL, f"{step} was not reached, or something failed"
+    doomed().die_of(Order(str(place.root), place.url, name, operation, step, side))
 
     committed = step not in BEFORE_COMMIT
     with lakebed.connect(place.root, place.url) as lake:

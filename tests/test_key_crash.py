@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -178,8 +177,7 @@ def kill_and_check(place: Place, worker: Worker, name: str, step: Step) -> None:
     for version, state in enumerate(model.states):
         state.adopt(bag(table.at(version=version).read_optimised().to_arrow()))
 
-    worker.send(Order(str(place.root), place.url, table_name, case.operation, step))
-    assert worker.exit_code() == -signal.SIGKILL, f"{step} was not reached, or something failed"
+    worker.die_of(Order(str(place.root), place.url, table_name, case.operation, step))
 
     if step in COMMITTED:
         finish(model, case.operation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -46,6 +47,12 @@ class Worker:
         assert self.pipe.poll(timeout), "the process says nothing"
         return self.pipe.recv()
 
+    def die_of(self, order: Any) -> None:
+        """Give an order that is to end with kill -9."""
+        self.send(order)
+        assert self.exit_code() == -signal.SIGKILL, f"the process was not killed: {order}"
+        self.pipe.close()
+
     def exit_code(self, timeout: float = 120) -> int | None:
         """How the process ended, when it has."""
         self._process.join(timeout)
@@ -60,8 +67,8 @@ class Worker:
 
 @contextmanager
 def workers_in_waiting(main: Callable[[Connection], None]) -> Iterator[Callable[[], Worker]]:
-    """A function that gives a new process; others are being started meanwhile."""
-    waiting = deque(Worker(main) for _ in range(2))
+    """A function that gives a new process; the next one is being started meanwhile."""
+    waiting = deque([Worker(main)])
 
     def take() -> Worker:
         waiting.append(Worker(main))

@@ -113,7 +113,9 @@ def _create(connection: Connection) -> None:
         schema.metadata.create_all(connection, checkfirst=False, tables=_RECORD)
         _create_tables(connection)
         connection.execute(insert(schema.meta), {"schema_version": len(MIGRATIONS)})
-        connection.execute(insert(schema.migrations), [{"name": name, "applied_at": now_ms()} for name, _ in MIGRATIONS])
+        connection.execute(
+            insert(schema.migrations), [{"name": name, "applied_at": now_ms()} for name, _ in MIGRATIONS]
+        )
 
 
 def _pending(connection: Connection, migrations: Sequence[Migration], place: str) -> Sequence[Migration]:
