@@ -6,7 +6,6 @@ are sorted by key, so that they are read once, side by side, and the rows of eac
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from lakebed.core.merging import MergeSpec
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
-from lakebed.engine.key_runs import FAN_IN, Run, in_order, merge, narrowed, resorted
+from lakebed.engine.key_runs import FAN_IN, Run, in_order, merge, narrowed, resorted, scratch
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
@@ -92,7 +91,7 @@ class _Rows:
 
     def tables(self) -> Generator[pa.Table, None, None]:
         with ExitStack() as scope:
-            folder = scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+            folder = scope.enter_context(scratch())
             runs = list(self._runs(folder))
             if sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
                 runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -189,6 +190,14 @@ def in_order(tables: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
     rows = pa.concat_tables(tables)
     order = sorted_rows(key_columns(rows, key))
     return rows if order is None else rows.take(order)
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A new local directory for what does not fit into memory. Raises StorageError."""
+    with translated("write", "the local temporary directory"):
+        place = tempfile.gettempdir()
+    with translated("write", place):
+        return tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True)
 
 
 def spilled(tables: Iterable[pa.Table], folder: str, share: int) -> Iterator[pa.Table]:

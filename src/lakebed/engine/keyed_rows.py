@@ -35,6 +35,12 @@ class KeyedPart:
     helpers: tuple[pa.Array, ...]
     """The columns that only sort, in the order of ``sort_by``."""
 
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, columns: int) -> KeyedPart:
+        """The part that a batch describes: the table's ``columns``, the kind, and then what only sorts."""
+        rows, (kinds, *helpers) = batch.select(range(columns)), batch.columns[columns:]
+        return cls(rows, None if kinds.null_count == len(kinds) else kinds, tuple(helpers))
+
     @property
     def nbytes(self) -> int:
         """The memory of all columns."""

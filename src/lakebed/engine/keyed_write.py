@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import closing
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lakebed.delta.paths import encode
 from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
+from lakebed.engine.large_batch import LargeBatch
 from lakebed.engine.refused_rows import RefusedRows
 from lakebed.engine.row_block import RowBlock
 from lakebed.engine.upsert_layout import FilePlan, UpsertLayout
@@ -38,8 +40,9 @@ class KeyedWriter:
     """Writes rows as upsert files of one table; memory stays below ``writer_memory_limit`` whatever comes in.
 
     Rows are collected, and at a share of the limit sorted and written, one file per partition and bucket; so a
-    large upsert gives several files of a bucket, in fold order. Use it as a context manager: leaving it by an
-    exception removes every file it has written.
+    large upsert gives several files of a bucket, in fold order. Where ``sort_by`` orders the batch as a whole, its
+    parts wait in local files instead, and are written at the end, key range by key range. Use it as a context
+    manager: leaving it by an exception removes every file it has written.
     """
 
     def __init__(self, order: UpsertOrder) -> None:
@@ -55,6 +58,7 @@ class KeyedWriter:
         self._incoming: tuple[pa.Schema, IncomingRows] | None = None
         self._parts: list[KeyedPart] = []
         self._bytes = 0
+        self._large = LargeBatch(order)
         self._null_keys = RefusedRows()
         self._done: list[AddFile] = []
         self._paths: list[str] = []
@@ -93,6 +97,8 @@ class KeyedWriter:
         if self._null_keys.count:
             columns = ", ".join(self._order.key.key)
             raise self._null_keys.error(self._order.table_name, f"with a null in the primary key ({columns})")
+        if self._large:
+            self._take_back()
         self._flush()
         self._closed = True
         if self._order.key.combines and len(self._done) > 1:
@@ -105,6 +111,7 @@ class KeyedWriter:
         """Remove everything that was written; the table's directory is as it was."""
         self._closed = True
         self._parts.clear()
+        self._large.remove()
         self._order.store.delete_many(self._paths)
         for path in self._paths:
             self._order.store.remove_empty_parents(path)
@@ -113,17 +120,41 @@ class KeyedWriter:
     def _collect(self, part: KeyedPart) -> None:
         size = part.nbytes
         if self._parts and self._bytes + size > self._block_bytes:
-            self._flush()
+            if self._order.sort_by:
+                self._put_aside()
+            else:
+                self._flush()
         self._parts.append(part)
         self._bytes += size
         self.rows += part.rows.num_rows
         self.deletes += 0 if part.kinds is None else len(part.kinds) - part.kinds.null_count
 
+    def _put_aside(self) -> None:
+        self._large.put(self._block())
+        pa.default_memory_pool().release_unused()
+
+    def _take_back(self) -> None:
+        """Write the whole batch; a key's rows are sorted together, since they are never in two blocks."""
+        self._put_aside()
+        # Rows that are read back and wait to be merged need memory too.
+        limit = self._block_bytes * 3 // 4
+        with closing(self._large.parts()) as keys:
+            for parts in keys:
+                size = sum(part.nbytes for part in parts)
+                if self._parts and self._bytes + size > limit:
+                    self._flush()
+                self._parts += parts
+                self._bytes += size
+        self._large.remove()
+
+    def _block(self) -> RowBlock:
+        self._bytes = 0
+        return RowBlock(self._parts, self._loose)
+
     def _flush(self) -> None:
         if not self._parts:
             return
-        block = RowBlock(self._parts, self._loose)
-        self._bytes = 0
+        block = self._block()
         # What decided the order of the rows is free again before the first file is encoded.
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
         for at, plan in enumerate(plans, 1):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from lakebed.engine.keyed_rows import KeyedPart
 
+# The prefix of Lakebed's own columns keeps these apart from the table's.
+_HELPER = "_lakebed_sort_"
+
 
 class RowBlock:
     """Rows of several parts as one; ``parts`` is emptied, so that memory is not held twice for long."""
@@ -62,6 +65,15 @@ class RowBlock:
         table = self._table if rows is None else self._table.take(rows)
         columns = table.columns if kinds is None else [*table.columns, kinds]
         return pa.Table.from_arrays(columns, schema=schema)
+
+    def whole(self, rows: pa.Array | None) -> pa.Table:
+        """Some rows in that order, all if None, with all that is known of them: ``KeyedPart.of`` reads it."""
+        assert self._table is not None
+        kinds = pa.nulls(self.num_rows, pa.int8()) if self._kinds is None else self._kinds
+        table = self._table.append_column(KIND_COLUMN, kinds)
+        for at, helper in enumerate(self._helpers):
+            table = table.append_column(f"{_HELPER}{at}", helper)
+        return table if rows is None else table.take(rows)
 
     def release(self) -> None:
         """Let go of the rows; nothing can be taken any more, and what was taken stays."""
