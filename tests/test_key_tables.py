@@ -633,6 +633,30 @@ def test_a_required_column_and_tombstones(local_lake: lakebed.Warehouse) -> None
     always(table, lambda: _equal(values(table), {2: 2}))
 
 
+@pytest.mark.parametrize("merge", ["on-read", "on-write"])
+def test_a_required_column_is_never_left_without_a_value(local_lake: lakebed.Warehouse, merge: str) -> None:
+    """A delete that would do so is refused when it is written, not when somebody reads the table."""
+    table = local_lake.create_table(
+        "t", "id INT, v INT NOT NULL", primary_key=["id"], merge_engine="aggregation", merge=merge
+    )
+    table.upsert([{"id": 1, "v": 1}, {"id": 2, "v": 2}])
+    deletes: list[Callable[[], object]] = [
+        lambda: table.delete([{"id": 1}]),
+        lambda: table.upsert([{"id": 1, "v": 1, "op": "-D"}], row_kind="op"),
+    ]
+    for delete in deletes:
+        with pytest.raises(lakebed.DataError, match=r"table default.t: .* NOT NULL columns: v[\s\S]*'id': 1"):
+            delete()
+    assert (table.version, values(table)) == (1, {1: 1, 2: 2})
+    table.alter(nullable={"v": True})
+    table.upsert([{"id": 1, "v": 1, "op": "-D"}], row_kind="op")
+    with pytest.raises(lakebed.DataError, match="1 row"):
+        table.alter(nullable={"v": False})
+    table.upsert([{"id": 1, "v": 7}])
+    table.alter(nullable={"v": False})
+    always(table, lambda: _equal(values(table), {1: 7, 2: 2}))
+
+
 # Shapes
 
 
