@@ -57,6 +57,14 @@ OPTIONS: tuple[Option, ...] = (
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
     Option("progress", "boolean", False, "show progress of long work"),
     Option(
+        "spark.local_limit", "size", 64 * MIB,
+        "bytes of data files up to which work on a table stays in this process although there is Spark",
+    ),
+    Option(
+        "spark.broadcast_limit", "size", 128 * MIB,
+        "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
+    ),
+    Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
         also=("fs.defaultFS",), deprecated=("fs.default.name",),
     ),
@@ -108,6 +116,8 @@ class Options:
     compression: str = "zstd"
     sync: bool = True
     progress: bool = False
+    spark_local_limit: int = 64 * MIB
+    spark_broadcast_limit: int = 128 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None
