@@ -176,7 +176,8 @@ class Readable(ABC):
         later is limited by Spark itself. ``metadata_columns`` are some of ``_file``, ``_row_index``,
         ``_commit_version``, ``_bucket`` and ``_partition``. ``engine`` is ``"native"`` (Spark reads the Parquet files),
         ``"arrow"`` (Lakebed reads them, in tasks of Spark) or ``"auto"``; ``explain`` tells which and why.
-        Raises LakebedError if the warehouse was opened without Spark.
+        The version stays readable for an hour, whatever expires meanwhile. Raises LakebedError if the warehouse was
+        opened without Spark.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp(), spark=spark)  # doctest: +SKIP
@@ -186,9 +187,12 @@ class Readable(ABC):
         [Row(n=2)]
         """
         cluster = self._cluster()
-        frame: pyspark.sql.DataFrame = self._read(
-            lambda point: cluster.frame(self._frame_order(point, columns, where, metadata_columns, engine))
-        )
+
+        def make(point: ReadPoint) -> Any:
+            point.promise()
+            return cluster.frame(self._frame_order(point, columns, where, metadata_columns, engine))
+
+        frame: pyspark.sql.DataFrame = self._read(make)
         return frame
 
     def explain(
