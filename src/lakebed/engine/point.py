@@ -188,7 +188,7 @@ class SettledPoint(ReadPoint):
 
 def _keyed_read(handle: Handle, metadata: Metadata, key: KeySpec) -> KeyedRead:
     order = ResolveOrder(store=handle.store, table_name=handle.name, metadata=metadata, key=key, options=handle.options)
-    return KeyedRead(order, handle.table_id)
+    return KeyedRead(order, handle.distribution)
 
 
 def describe(files: Sequence[AddFile]) -> pa.Table:
