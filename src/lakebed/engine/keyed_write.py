@@ -133,7 +133,7 @@ class KeyedWriter:
     def _write_file(self, block: RowBlock, plan: FilePlan, *, last: bool) -> None:
         kinds = block.kinds(plan.rows)
         schema = self._file if kinds is None else self._file_with_kinds
-        path = new_path(plan.partition_values, plan.number)
+        path = new_path(plan.partition_values, plan.number, self._order.prefix)
         reach(Step.WRITE_OPENED)
         self._paths.append(path)
         rows = block.taken(plan.rows, kinds, schema)

@@ -9,7 +9,9 @@ from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Bucket
 from lakebed.core.keyed import KeySpec
 from lakebed.core.options import Options
+from lakebed.core.predicate import Node
 from lakebed.core.properties import value_of
+from lakebed.engine.settlement import Matched
 from lakebed.storage.store import Store
 
 
@@ -32,6 +34,12 @@ class UpsertOrder:
     """What further texts of that column mean, as words or signs."""
     sort_by: tuple[str, ...] = ()
     """Columns that order rows of one key and sequence, of the table or of the incoming rows only."""
+    deletes: bool = False
+    """Whether every row deletes its key; then rows need no more than the key and the sequence."""
+    within: Node | None = None
+    """Every row must satisfy it."""
+    prefix: str = ""
+    """What the names of new files begin with, so that those of one write can be told from others."""
     unsettled: bool = True
     """Whether the files say that they are not settled yet."""
 
@@ -63,3 +71,5 @@ class Upserted:
     """How many of them delete their key."""
     splits: list[Bucket]
     """The buckets that grew beyond their target and are split from now on."""
+    matched: list[Matched] = field(default_factory=list)
+    """The units that the writer has matched with their older files already."""
