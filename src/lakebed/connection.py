@@ -13,6 +13,7 @@ from lakebed.core.options import Options
 from lakebed.delta.log import read_log
 from lakebed.engine.point import LogPoint
 from lakebed.records import check_whole
+from lakebed.spark.session import attach
 from lakebed.storage.store import open_store
 from lakebed.table import Table
 from lakebed.view import TableView
@@ -30,6 +31,7 @@ def connect(
     Arguments win over ``LAKEBED_WAREHOUSE``, ``LAKEBED_METASTORE``, … in the environment, which win over
     ``lakebed.toml`` or ``lakebed.properties`` in ``LAKEBED_HOME`` or the working directory. A local warehouse
     without a metastore gets SQLite in ``.lakebed/``; a remote one needs ``metastore="postgresql://…"``.
+    With ``spark``, a Spark session, classic or of Spark Connect, tables can be read and written as DataFrames.
     Raises OptionError for unknown or wrong options, MetastoreError if the metastore cannot be used.
 
     >>> import lakebed, tempfile
@@ -39,10 +41,13 @@ def connect(
     """
     if warehouse is not None and not isinstance(warehouse, str | os.PathLike):
         raise OptionError("warehouse= is a directory or a URI", expected="text or a path", found=repr(warehouse))
-    return Warehouse(load(warehouse, metastore, options), spark)
+    config = load(warehouse, metastore, options)
+    return Warehouse(config, None if spark is None else attach(spark))
 
 
-def read_delta(path: str | os.PathLike[str], version: int | None = None, **options: Any) -> TableView:
+def read_delta(
+    path: str | os.PathLike[str], version: int | None = None, spark: Any = None, **options: Any
+) -> TableView:
     """Look into any Delta table without a metastore; ``options`` are those of ``connect``.
 
     Raises NotFoundError if there is none, UnsupportedFeatureError for features unknown to Lakebed.
@@ -58,7 +63,8 @@ def read_delta(path: str | os.PathLike[str], version: int | None = None, **optio
         check_whole(version, "a version")
     place = Location.parse(path, default_fs=parsed.default_fs)
     store = open_store(place, parsed)
-    return TableView(place.uri, LogPoint(read_log(store, version)), store, parsed)
+    distribution = None if spark is None else attach(spark)
+    return TableView(place.uri, LogPoint(read_log(store, version)), store, parsed, distribution)
 
 
 def recover(

@@ -43,6 +43,7 @@ class Table(Writable[Commit]):
         self._name = handle.name
         self._store = handle.store
         self._options = handle.options
+        self._distribution = handle.distribution
 
     def __repr__(self) -> str:
         return f"<lakebed table {self.name}>"
@@ -161,7 +162,8 @@ class Table(Writable[Commit]):
         [1]
         """
         state = self._state(self._resolve(version, timestamp, tag))
-        return TableView(self.name, StoredPoint(self._handle, state), self._store, self._options)
+        point = StoredPoint(self._handle, state)
+        return TableView(self.name, point, self._store, self._options, self._distribution)
 
     def _resolve(self, version: Any, timestamp: Moment | None, tag: str | None) -> int:
         given = {"version": version, "timestamp": timestamp, "tag": tag}

@@ -24,6 +24,7 @@ class TransactionTable(Writable[None]):
         self._name = draft.handle.name
         self._store = draft.handle.store
         self._options = draft.handle.options
+        self._distribution = draft.handle.distribution
 
     def __repr__(self) -> str:
         return f"<lakebed table {self.name} in a transaction>"

@@ -16,6 +16,7 @@ from lakebed.core.predicate import Node, parse
 from lakebed.core.properties import to_properties
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
+from lakebed.engine.distribution import METADATA_COLUMNS, Distribution, FrameOrder, not_distributed
 from lakebed.engine.lease import Lease, held, stream
 from lakebed.engine.point import ReadPoint, SettledPoint
 from lakebed.engine.scan import ScanOrder, scan
@@ -26,6 +27,7 @@ from lakebed.storage.store import Store
 if TYPE_CHECKING:
     import pandas
     import polars
+    import pyspark.sql
 
 Result = TypeVar("Result")
 
@@ -41,6 +43,7 @@ class Readable(ABC):
     _name: str
     _store: Store
     _options: Options
+    _distribution: Distribution | None = None
 
     @abstractmethod
     def _point(self) -> ReadPoint:
@@ -152,6 +155,43 @@ class Readable(ABC):
         frame: pandas.DataFrame = self.to_arrow(columns, where).to_pandas()
         return frame
 
+    def df(
+        self, columns: Sequence[str] | None = None, where: Any = None, *, metadata_columns: Sequence[str] = ()
+    ) -> pyspark.sql.DataFrame:
+        """All qualifying rows as a Spark DataFrame, fixed to the version that is read now.
+
+        ``columns`` and ``where`` keep Spark away from files that are not needed; what is asked of the DataFrame
+        later is limited by Spark itself. ``metadata_columns`` are some of ``_file``, ``_row_index``,
+        ``_commit_version``, ``_bucket`` and ``_partition``. Raises LakebedError if the warehouse was opened without
+        Spark.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp(), spark=spark)  # doctest: +SKIP
+        >>> t = lake.create_table("n", "n BIGINT")  # doctest: +SKIP
+        >>> _ = t.append([{"n": 1}, {"n": 2}])  # doctest: +SKIP
+        >>> t.df(where="n > 1").collect()  # doctest: +SKIP
+        [Row(n=2)]
+        """
+        extra = self._metadata_columns(metadata_columns)
+        frame: pyspark.sql.DataFrame = self._read(lambda point: self._frame(point, columns, where, extra))
+        return frame
+
+    def _frame(self, point: ReadPoint, columns: Sequence[str] | None, where: Any, extra: tuple[str, ...]) -> Any:
+        if self._distribution is None:
+            raise not_distributed(self._name)
+        return self._distribution.frame(FrameOrder(point, self._order(point, columns, where), extra))
+
+    def _metadata_columns(self, given: Sequence[str]) -> tuple[str, ...]:
+        names = column_names(given, "metadata_columns=")
+        unknown = [name for name in names if name not in METADATA_COLUMNS]
+        if unknown or len(set(names)) < len(names):
+            raise InputError(
+                f"table {self._name}: metadata_columns= names each once",
+                expected=f"some of {', '.join(METADATA_COLUMNS)}",
+                found=", ".join(map(repr, names)),
+            )
+        return names
+
     def count(self, where: Any = None) -> int:
         """How many rows qualify; without a predicate no data file is opened.
 
@@ -179,7 +219,8 @@ class Readable(ABC):
         >>> t.read_optimised().count()
         1
         """
-        return TableView(self._name, SettledPoint(self._point()), self._store, self._options)
+        point = SettledPoint(self._point())
+        return TableView(self._name, point, self._store, self._options, self._distribution)
 
     def files(self, where: Any = None) -> pa.Table:
         """The data files that may hold qualifying rows: path, partition, size, rows, dead rows, version, bucket.
@@ -214,16 +255,18 @@ class Readable(ABC):
         return sum(batch.num_rows for batch in scan(order, sources))
 
     def _scan(self, point: ReadPoint, columns: Sequence[str] | None, where: Any) -> tuple[ScanOrder, Sources]:
-        predicate = _predicate(point, where)
-        order = ScanOrder(
+        order = self._order(point, columns, where)
+        return order, point.sources(order.predicate)
+
+    def _order(self, point: ReadPoint, columns: Sequence[str] | None, where: Any) -> ScanOrder:
+        return ScanOrder(
             store=self._store,
             table_name=self._name,
             metadata=point.metadata,
             options=self._options,
             columns=self._columns(point.metadata, columns),
-            predicate=predicate,
+            predicate=_predicate(point, where),
         )
-        return order, point.sources(predicate)
 
     def _columns(self, metadata: Metadata, given: Sequence[str] | None) -> tuple[str, ...]:
         if given is None:
@@ -252,11 +295,14 @@ def _predicate(point: ReadPoint, where: Any) -> Node | None:
 class TableView(Readable):
     """A table at a fixed version; it can only be read."""
 
-    def __init__(self, name: str, point: ReadPoint, store: Store, options: Options) -> None:
+    def __init__(
+        self, name: str, point: ReadPoint, store: Store, options: Options, distribution: Distribution | None = None
+    ) -> None:
         self._name = name
         self._fixed = point
         self._store = store
         self._options = options
+        self._distribution = distribution
 
     def _point(self) -> ReadPoint:
         return self._fixed

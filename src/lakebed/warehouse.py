@@ -24,6 +24,7 @@ from lakebed.core.schema_check import validate_schema
 from lakebed.core.schema_delta import to_delta
 from lakebed.core.schema_of import schema_of
 from lakebed.delta.features import table_protocol
+from lakebed.engine.distribution import Distribution
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.publication import follow, publish_versions
@@ -40,12 +41,12 @@ class Warehouse:
     Close it when done, or use it as a context manager.
     """
 
-    def __init__(self, config: Config, spark: Any = None) -> None:
+    def __init__(self, config: Config, distribution: Distribution | None = None) -> None:
         self._config = config
         self._options = config.options
         self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
         self._metastore: Metastore = open_metastore(config.metastore_url)
-        self.spark = spark
+        self._distribution = distribution
 
     def __repr__(self) -> str:
         return f"<lakebed warehouse {self._root.uri}>"
@@ -71,6 +72,11 @@ class Warehouse:
     def location(self) -> str:
         """The URI of the root."""
         return self._root.uri
+
+    @property
+    def spark(self) -> Any:
+        """The Spark session that ``connect`` was given; None without one."""
+        return None if self._distribution is None else self._distribution.session
 
     def create_namespace(
         self, name: str, properties: Mapping[str, str] | None = None, *, if_not_exists: bool = False
@@ -207,7 +213,7 @@ class Warehouse:
         )
 
     def _handle_of(self, table_id: str, name: TableName, store: Store) -> Handle:
-        return Handle(table_id, str(name), self._metastore, store, self._options)
+        return Handle(table_id, str(name), self._metastore, store, self._options, self._distribution)
 
     def _find(self, name: str) -> Handle:
         table_name = TableName.parse(name)

@@ -30,6 +30,7 @@ from lakebed.core.options import Options
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.properties import value_of
 from lakebed.delta.features import check_writable
+from lakebed.engine.distribution import Distribution
 from lakebed.engine.plan import plan
 from lakebed.engine.settlement import Settlement
 from lakebed.engine.unit import Unit
@@ -52,6 +53,8 @@ class Handle:
     metastore: Metastore
     store: Store
     options: Options
+    distribution: Distribution | None = field(default=None, compare=False)
+    """The cluster that large work runs on; None: this process does it all."""
 
 
 @dataclass

@@ -1,0 +1,54 @@
+"""What a warehouse does with a cluster: the calls that table objects make, whatever the cluster is.
+
+The engine knows only this protocol; ``lakebed.spark`` fills it in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from lakebed.core.errors import LakebedError
+
+if TYPE_CHECKING:
+    from lakebed.engine.point import ReadPoint
+    from lakebed.engine.scan import ScanOrder
+
+METADATA_COLUMNS = ("_file", "_row_index", "_commit_version", "_bucket", "_partition")
+"""What a frame can tell of each row besides its columns, on request."""
+
+
+@dataclass(frozen=True)
+class FrameOrder:
+    """A frame that is asked for: the rows of one state of a table, and what to tell of them."""
+
+    point: ReadPoint
+    scan: ScanOrder
+    """Columns and predicate; every row that comes out satisfies the predicate."""
+    metadata_columns: tuple[str, ...] = ()
+    """Some of METADATA_COLUMNS, which come after the columns."""
+
+
+class Distribution(Protocol):
+    """A cluster that a warehouse was connected with."""
+
+    @property
+    def session(self) -> Any:
+        """The session that the caller passed."""
+
+    def frame(self, order: FrameOrder) -> Any:
+        """The rows as a lazy frame of the cluster, fixed to the state of the order."""
+
+
+def is_frame(data: object) -> bool:
+    """Whether the value is a Spark DataFrame, classic or of Spark Connect, told without importing Spark."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__ == "pyspark.sql.dataframe" for kind in type(data).__mro__
+    )
+
+
+def not_distributed(name: str) -> LakebedError:
+    """Raised where a table needs a Spark session and has none."""
+    return LakebedError(
+        f"table {name}: the warehouse was opened without Spark", fix="lakebed.connect(…, spark=spark), then ask again"
+    )

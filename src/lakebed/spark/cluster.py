@@ -1,0 +1,31 @@
+"""A Spark session as the distribution of a warehouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakebed.core.schema_spark import to_spark
+from lakebed.engine.distribution import FrameOrder
+from lakebed.engine.frames import read_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SparkDistribution:
+    """What tables ask of Spark."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that the caller passed."""
+        return self._session
+
+    def frame(self, order: FrameOrder) -> DataFrame:
+        """The rows of one state of a table."""
+        from pyspark.sql.types import StructType
+
+        schema = to_spark(order.scan.metadata.schema.select(order.scan.columns), StructType)
+        return self._session.createDataFrame(read_rows(order.scan, order.point.sources(order.scan.predicate)), schema)
