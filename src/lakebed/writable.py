@@ -27,6 +27,7 @@ from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
 from lakebed.engine.alter import alter_schema, set_comment, set_properties, settle_before
 from lakebed.engine.delete import delete
+from lakebed.engine.distribution import is_frame, not_distributed
 from lakebed.engine.draft import Draft
 from lakebed.engine.incoming import ArrowRows, Incoming
 from lakebed.engine.inputs import is_repeatable, to_reader
@@ -208,6 +209,10 @@ class Writable(Readable, Generic[Result]):
 
 
 def _rows(data: Any, draft: Draft) -> Incoming:
+    if is_frame(data):
+        if draft.handle.distribution is None:
+            raise not_distributed(draft.handle.name)
+        return draft.handle.distribution.rows(data)
     return ArrowRows(to_reader(data, draft.metadata.schema, draft.handle.name))
 
 

@@ -24,6 +24,7 @@ from lakebed.core.errors import OptionError
 from lakebed.core.secret import Secret
 
 MIB = 1024 * 1024
+SHUFFLES = ("auto", "always", "never")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -55,6 +56,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
+    Option(
+        "shuffle", "choice", "auto",
+        "whether Spark brings the rows of a bucket, or of a partition, together to write them", choices=SHUFFLES,
+    ),
     Option("progress", "boolean", False, "show progress of long work"),
     Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
@@ -107,6 +112,7 @@ class Options:
     commit_retries: int = 10
     compression: str = "zstd"
     sync: bool = True
+    shuffle: str = "auto"
     progress: bool = False
     default_fs: str | None = None
     s3_endpoint: str | None = None

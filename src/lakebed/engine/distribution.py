@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakebed.core.errors import LakebedError
 
 if TYPE_CHECKING:
+    from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
 
@@ -38,6 +39,9 @@ class Distribution(Protocol):
 
     def frame(self, order: FrameOrder) -> Any:
         """The rows as a lazy frame of the cluster, fixed to the state of the order."""
+
+    def rows(self, frame: Any) -> Incoming:
+        """The rows of a frame, which the cluster writes."""
 
 
 def is_frame(data: object) -> bool:

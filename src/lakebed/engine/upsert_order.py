@@ -28,6 +28,9 @@ class UpsertOrder:
     """The split buckets of each place, as far as they are known; for dynamic buckets."""
     rows_in: Mapping[Bucket, int] = field(default_factory=dict, hash=False)
     """How many rows the dynamic buckets hold already; those that are missing hold none."""
+    share_bits: int = 0
+    """By how many top bits of the hash several writers of one batch divide its rows; each sees only some of the
+    prefixes, and tells the rows of a whole bucket from those."""
     row_kind: str | None = None
     """The column of the incoming rows that says whether a row is put or deleted; without it all are put."""
     row_kinds: Mapping[str, str] = field(default_factory=dict, hash=False)

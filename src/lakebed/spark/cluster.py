@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lakebed.core.schema_spark import to_spark
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.frames import read_rows
+from lakebed.engine.incoming import Incoming
+from lakebed.spark.write import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +24,10 @@ class SparkDistribution:
     def session(self) -> SparkSession:
         """The session that the caller passed."""
         return self._session
+
+    def rows(self, frame: DataFrame) -> Incoming:
+        """The rows of a frame, which tasks write."""
+        return SparkRows(frame)
 
     def frame(self, order: FrameOrder) -> DataFrame:
         """The rows of one state of a table."""
