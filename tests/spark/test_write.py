@@ -120,9 +120,7 @@ def test_rows_that_several_tasks_combine_are_one_batch(spark: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("mode", ["fixed", "dynamic", "postpone", "fixed, partitions", "cross-partition"])
-def test_of_rows_with_one_key_the_last_of_the_frame_counts(
-    shuffled: lakebed.Warehouse, spark: Any, mode: str
-) -> None:
+def test_of_rows_with_one_key_the_last_of_the_frame_counts(shuffled: lakebed.Warehouse, spark: Any, mode: str) -> None:
     table = shuffled.create_table("t", SCHEMA, **{"primary_key": ["id"], **MODES[mode]})
     many = pa.concat_tables([rows(0, 30, n=n, dt="d") for n in range(12)])
     table.upsert(frame(spark, many, tasks=4))

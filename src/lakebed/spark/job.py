@@ -32,8 +32,8 @@ def collected(frame: DataFrame, table_name: str) -> pa.Table:
 
 def _reason(text: str) -> str:
     """The last line of a worker's traceback, or the first line of what Spark says."""
-    if "No module named 'lakebed'" in text:
-        return "executors without Lakebed; ship the package to them, as docs/spark.md says"
+    if "No module named 'lakebed" in text:
+        return "executors without this Lakebed; ship the driver's package to them, as docs/spark.md says"
     named = _CAUSE.findall(text)
     return ": ".join(named[-1]) if named else text.strip().partition("\n")[0]
 

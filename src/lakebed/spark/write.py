@@ -45,7 +45,7 @@ class SparkRows:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows. Raises SchemaError for types that no table has."""
-        return to_arrow(from_spark(self.frame.schema))
+        return arrow_schema(self.frame)
 
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
@@ -86,6 +86,16 @@ class SparkRows:
             ]
         if found:
             raise DataError(f"table {table_name}: the rows do not fit", tuple(found), fix=FIX)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a frame; those without a type are null. Raises SchemaError for types that no table has."""
+    from pyspark.sql.types import NullType, StructType
+
+    fields = frame.schema.fields
+    typed = to_arrow(from_spark(StructType([f for f in fields if not isinstance(f.dataType, NullType)])))
+    known = iter(typed)
+    return pa.schema([pa.field(f.name, pa.null()) if isinstance(f.dataType, NullType) else next(known) for f in fields])
 
 
 def _prefix() -> str:
