@@ -51,7 +51,8 @@ OPTIONS: tuple[Option, ...] = (
     Option("batch_size", "integer", 8192, "rows of one Arrow batch that a read yields", minimum=1),
     Option("max_row_group_rows", "integer", 250_000, "rows of one Parquet row group", minimum=1),
     Option("prefetch", "integer", 2, "files that a scan reads ahead; 0 reads one after the other"),
-    Option("writer_memory_limit", "size", 128 * MIB, "rows in memory of one open file", minimum=1),
+    Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, or of a compaction", minimum=1),
+    Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
@@ -107,7 +108,8 @@ class Options:
     batch_size: int = 8192
     max_row_group_rows: int = 250_000
     prefetch: int = 2
-    writer_memory_limit: int = 128 * MIB
+    writer_memory_limit: int = 512 * MIB
+    key_cache_size: int = 256 * MIB
     file_target_size: int = 128 * MIB
     commit_retries: int = 10
     compression: str = "zstd"
