@@ -94,7 +94,7 @@ class Table(Writable[Commit]):
     def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> Commit:
         attempts = self._options.commit_retries + 1 if repeatable else 1
         for attempt in range(attempts):
-            draft = Draft(self._handle, self._state())
+            draft = Draft(self._handle, self._state(), alone=True)
             try:
                 draft.refuse_if_unwritable()
                 operation(draft)

@@ -131,5 +131,5 @@ def test_errors_about_secrets_do_not_show_them() -> None:
 def test_describe_has_a_row_per_option() -> None:
     rows = describe()
     assert [row[0] for row in rows] == [o.name for o in module.OPTIONS]
-    assert ("writer_memory_limit", "size", "128MiB") in [row[:3] for row in rows]
+    assert ("writer_memory_limit", "size", "512MiB") in [row[:3] for row in rows]
     assert all(row[3] for row in rows)

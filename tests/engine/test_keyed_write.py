@@ -501,7 +501,8 @@ def test_a_failure_at_any_step_leaves_nothing(tmp_path: Path, step: Step) -> Non
             upsert(order, [{"id": n, "n": n} for n in range(100)])
     finally:
         stop()
-    assert reached[:2] == [Step.WRITE_OPENED, Step.WRITE_CLOSED]
+    assert reached[0] is Step.WRITE_OPENED
+    assert set(reached) == {Step.WRITE_OPENED, Step.WRITE_CLOSED}
     assert not files_below(tmp_path)
 
 

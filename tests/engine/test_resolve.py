@@ -128,7 +128,10 @@ def check(bucket: Bucket, files: Sequence[Sequence[Row]], settled: int, **settin
     after = dead_of(files, model(files, first_row=first_row))
     adds = [bucket.file(rows, dead) for rows, dead in zip(files, before, strict=False)]
     adds += [bucket.file(rows, unsettled=True) for rows in files[settled:]]
-    found = resolve(bucket.order(**settings), BucketFiles(tuple(adds[:settled]), tuple(adds[settled:])))
+    of = BucketFiles(tuple(adds[:settled]), tuple(adds[settled:]))
+    found = resolve(bucket.order(**settings), of)
+    forgetful = replace(bucket, options=replace(bucket.options, key_cache_size=0))
+    assert resolve(forgetful.order(**settings), of) == found
     before += [BitMap64() for _ in files[settled:]]
     expected = {add.path: new for add, old, new in zip(adds, before, after, strict=True) if old != new}
     assert found.dead == expected

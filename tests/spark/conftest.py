@@ -29,7 +29,8 @@ def spark() -> Iterator[Any]:
     """A local session with two threads, as users have it: nothing of Lakebed is set in it."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("TZ", "UTC")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("lakebed tests")
     for name, value in settings().items():
         builder = builder.config(name, value)

@@ -99,7 +99,7 @@ def test_dead_rows_beyond_the_broadcast_limit_are_left_out_by_the_engine(
         table.append([{"id": first + n} for n in range(100)])
     table.delete("id % 3 = 0")
     table.append([{"id": 1000}])
-    with lakebed.connect(tmp_path / "warehouse", spark=spark, spark_broadcast_limit=8192) as lake:
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, broadcast_limit=8192) as lake:
         small = lake.table("t")
         assert "native scan of 2 file(s), 1 of them" in small.explain()
         assert "arrow scan of 1 file(s)" in small.explain()

@@ -23,14 +23,14 @@ ENGINES = {"deduplicate": {}, "first-row": {}, **COMBINING}
 @pytest.fixture
 def jobs(spark: Any, tmp_path: Path) -> Iterator[tuple[lakebed.Warehouse, list[int]]]:
     """A warehouse in which nothing is small, and how many orders each of its jobs had."""
-    with lakebed.connect(tmp_path / "warehouse", spark=spark, spark_local_limit=0) as lake:
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, distribute_from=0) as lake:
         distribution, seen = lake._distribution, []
         assert distribution is not None
         run: Callable[..., Any] = distribution.run
 
-        def counted(task: Any, orders: Any) -> Any:
+        def counted(task: Any, orders: Any, name: str) -> Any:
             seen.append(len(orders))
-            return run(task, orders)
+            return run(task, orders, name)
 
         distribution.run = counted  # type: ignore[method-assign]
         yield lake, seen

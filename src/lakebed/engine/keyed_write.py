@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -24,6 +27,9 @@ from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.storage.footer import indexed
 from lakebed.storage.parquet_writer import write_file
 
+if TYPE_CHECKING:
+    import polars as pl
+
 __all__ = ["KeyedWriter", "UpsertOrder", "Upserted", "write_upserts"]
 
 # Beside the rows that are collected, their sorted copy and the encoder's pages need memory.
@@ -32,6 +38,8 @@ _SHARE = 3
 _SLICES = 4
 # Arrow counts the bytes of a text column with 32 bits.
 _LARGEST_BLOCK = 1 << 30
+# Files that are encoded at a time: encoding keeps one core busy, or waits for the disk.
+_AT_ONCE = 2
 
 
 class KeyedWriter:
@@ -126,33 +134,41 @@ class KeyedWriter:
         self._bytes = 0
         # What decided the order of the rows is free again before the first file is encoded.
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
-        for at, plan in enumerate(plans, 1):
-            self._write_file(block, plan, last=at == len(plans))
+        with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
+            writing: deque[Future[AddFile]] = deque()
+            for plan in plans:
+                writing.append(self._begin_file(pool, block, plan))
+                if len(writing) == _AT_ONCE:
+                    self._done.append(writing.popleft().result())
+            block.release()
+            self._done.extend(one.result() for one in writing)
         pa.default_memory_pool().release_unused()
 
-    def _write_file(self, block: RowBlock, plan: FilePlan, *, last: bool) -> None:
+    def _begin_file(self, pool: ThreadPoolExecutor, block: RowBlock, plan: FilePlan) -> Future[AddFile]:
+        """Take the rows of a file and have it written; while one is encoded the next is taken."""
         kinds = block.kinds(plan.rows)
         schema = self._file if kinds is None else self._file_with_kinds
-        path = new_path(plan.partition_values, plan.number)
+        path = new_path(plan.partition_values, plan.number, self._order.prefix)
         reach(Step.WRITE_OPENED)
         self._paths.append(path)
         rows = block.taken(plan.rows, kinds, schema)
-        if last:
-            block.release()
+        self._buckets.wrote(plan.place, plan.number, len(rows))
+        tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
+        return pool.submit(self._write_file, path, rows, schema, plan, tombstones)
+
+    def _write_file(
+        self, path: str, rows: pa.Table | pl.DataFrame, schema: pa.Schema, plan: FilePlan, tombstones: int
+    ) -> AddFile:
         written = write_file(self._order.store, path, rows, schema, self._order.options, self._indexed)
         reach(Step.WRITE_CLOSED)
-        self._buckets.wrote(plan.place, plan.number, written.num_rows)
-        tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
-        self._done.append(
-            AddFile(
-                path=encode(path),
-                partition_values=plan.partition_values,
-                size=written.size,
-                modification_time=written.mtime_ms,
-                data_change=True,
-                stats=written.stats_json,
-                tags=file_tags(plan.number, unsettled=self._order.unsettled, tombstones=tombstones),
-            )
+        return AddFile(
+            path=encode(path),
+            partition_values=plan.partition_values,
+            size=written.size,
+            modification_time=written.mtime_ms,
+            data_change=True,
+            stats=written.stats_json,
+            tags=file_tags(plan.number, unsettled=self._order.unsettled, tombstones=tombstones),
         )
 
 

@@ -22,8 +22,8 @@ from lakebed.engine.compact import choose, rewrite
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
 from lakebed.engine.rewriter import Rewriter
-from lakebed.engine.settle import Matched, settle_units, settlements
-from lakebed.engine.settlement import Settlement
+from lakebed.engine.settle import settle_units, settlements
+from lakebed.engine.settlement import Matched, Settlement
 from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, units_of, unsettled_units
 from lakebed.metastore import TableState

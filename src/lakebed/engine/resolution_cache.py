@@ -151,8 +151,8 @@ def make_once(
     keys = [cache_key(order, files) for files in buckets]
     missing = {key: files for key, files in zip(keys, buckets, strict=True) if not _shared.has(key)}
     done: dict[Hashable, Made] = {}
-    if distribution is not None and _bytes(missing.values()) > order.options.spark_local_limit:
-        made = distribution.run(_do, [_Work(make, order, files) for files in missing.values()])
+    if missing and distribution is not None and _bytes(missing.values()) >= order.options.distribute_from:
+        made = distribution.run(_do, [_Work(make, order, files) for files in missing.values()], order.table_name)
         done = dict(zip(missing, cast(list[Made], made), strict=True))
 
     def one(key: Hashable, files: BucketFiles) -> Made:

@@ -19,6 +19,7 @@ from lakebed.core.actions import AddFile
 from lakebed.core.errors import LakebedError
 from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import MergeEngine
+from lakebed.engine.resolving.dense import resolve_dense
 from lakebed.engine.resolving.kernel import INDEX, at_least, plain, winners
 from lakebed.engine.resolving.key_file import open_keys
 from lakebed.engine.resolving.matching import DELETES, Found, match_files
@@ -68,6 +69,9 @@ def resolve(order: ResolveOrder, files: BucketFiles) -> Resolution:
     refuse_fork(order)
     if not files.unsettled:
         return Resolution({})
+    direct = resolve_dense(order, files)
+    if direct is not None:
+        return Resolution(direct.dead, direct.replaced, 0, direct.inserted)
     dead: dict[str, BitMap64] = {}
     tombstones: dict[str, BitMap64] = {}
     replaced = deleted = inserted = 0

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.engine.distribution import FrameOrder
+from lakebed.engine.incoming import Incoming
 from lakebed.spark import jobs
 from lakebed.spark.frames import Frames
+from lakebed.spark.write import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +30,10 @@ class SparkDistribution:
         """The session that the caller passed."""
         return self._session
 
+    def rows(self, frame: DataFrame) -> Incoming:
+        """The rows of a frame, which tasks write."""
+        return SparkRows(frame)
+
     def frame(self, order: FrameOrder) -> DataFrame:
         """The rows of one state of a table."""
         return self._frames.frame(order)[0]
@@ -36,6 +42,6 @@ class SparkDistribution:
         """How those rows are read, and why."""
         return self._frames.frame(order)[1].text
 
-    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
         """Run the task on each order, as one Spark job."""
-        return jobs.run(self._session, task, orders)
+        return jobs.run(self._session, task, orders, name)

@@ -129,11 +129,11 @@ def frame_schema(order: FrameOrder) -> StructType:
 def _native_plan(order: FrameOrder, sources: Sources) -> FramePlan:
     """Spark reads what it can; rows that are in no file yet, and files with too many dead rows, are the engine's."""
     files = _live_files(order, [source for source in sources if isinstance(source, Source)])
-    native, large = _within(files, order.scan.options.spark_broadcast_limit)
+    native, large = _within(files, order.scan.options.broadcast_limit)
     merged = [source for source in sources if isinstance(source, MergedRows)]
     why = "Spark reads Parquet itself"
     if large:
-        why += f", but not {len(large)} file(s) with more dead rows than spark.broadcast_limit allows"
+        why += f", but not {len(large)} file(s) with more dead rows than broadcast_limit allows"
     if merged:
         why += ", and rows that are in no file yet are merged in tasks"
     return FramePlan(order, native, [*(Source(file.source.add, file.dead) for file in large), *merged], why)

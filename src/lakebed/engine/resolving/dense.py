@@ -1,0 +1,169 @@
+"""Resolving by direct addressing: keys that are one whole number out of a range that is not much larger than the rows.
+
+Each possible key has a place in one array, where every unsettled file leaves its number, one after the other. The row
+that counts is the one whose file's number is there in the end: no sort and no join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
+from pyroaring import BitMap64
+
+from lakebed.core.actions import AddFile
+from lakebed.core.file_tags import tombstones_of
+from lakebed.core.keyed import MergeEngine
+from lakebed.engine.resolving.bounds import holding_files
+from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
+from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
+from lakebed.engine.scan import dead_rows, named
+from lakebed.storage.deletion_vector import from_arrow
+
+_SPARSE = 16
+"""The range of the keys may be so many times larger than the rows of all files."""
+_FEW = 16
+"""Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up."""
+_SCATTERED = 4
+"""So many keys for each row group leave hardly a group unread."""
+_MOST_FILES = 2**16 - 1
+_AT_ONCE = 4
+"""Units that are settled at a time share the memory for keys."""
+
+
+@dataclass(frozen=True)
+class DenseResolution:
+    """The dead rows of each file in which there are more than before, by path, and how they came about."""
+
+    dead: dict[str, BitMap64]
+    replaced: int
+    inserted: int
+
+
+def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | None:
+    """The dead rows of a bucket by direct addressing; None if its keys or its rows are not for that."""
+    if not _suits(order, files):
+        return None
+    changed = whole_keys(order, files.unsettled)
+    if changed is None or not all(keys.ascending for keys in changed):
+        return None
+    older = _candidates(order, files, changed)
+    if not _worth_it(order, files.unsettled, older):
+        return None
+    found = _Range.of([_values(keys) for keys in changed], sum(add.num_records or 0 for add in older))
+    settled = whole_keys(order, older) if found is not None else None
+    if found is None or settled is None:
+        return None
+    dead, live = {}, 0
+    for number, (add, keys) in enumerate(zip(files.unsettled, changed, strict=True), 1):
+        lost = found.losers(number, _values(keys))
+        live += keys.rows.height - len(lost)
+        if len(lost):
+            dead[add.path] = from_arrow(lost.to_arrow())
+    replaced = 0
+    for add, keys in zip(older, settled, strict=True):
+        killed = _killed(order, add, found.owned(keys))
+        if killed is not None:
+            dead[add.path], count = killed
+            replaced += count
+    return DenseResolution(dead, replaced, live - replaced)
+
+
+def _suits(order: ResolveOrder, files: BucketFiles) -> bool:
+    if order.key.engine is not MergeEngine.DEDUPLICATE or order.key.sequence or order.where is not None:
+        return False
+    if len(order.layout.keys) > 1 or len(files.unsettled) > _MOST_FILES or any(map(tombstones_of, files.unsettled)):
+        return False
+    return num_bytes(order, (*files.unsettled, *files.settled)) <= order.options.key_cache_size // _AT_ONCE
+
+
+def _candidates(order: ResolveOrder, files: BucketFiles, changed: Sequence[WholeKeys]) -> list[AddFile]:
+    """The settled files that may hold one of the keys."""
+    key, by = order.layout.stored(sequence=False, kind=False), order.layout.keys
+    held = {add.path for keys in changed for add in holding_files(files.settled, keys.rows, key, by)}
+    return [add for add in files.settled if add.path in held]
+
+
+def _worth_it(order: ResolveOrder, changed: Sequence[AddFile], older: Sequence[AddFile]) -> bool:
+    """Whether the keys of the older files are known, or would be read anyway."""
+    unknown = sum(add.num_records or 0 for add in older if kept_keys(order, add) is None)
+    groups = unknown / order.options.max_row_group_rows
+    return sum(add.num_records or 0 for add in changed) >= _SCATTERED * groups
+
+
+def _killed(order: ResolveOrder, add: AddFile, positions: pl.Series) -> tuple[BitMap64, int] | None:
+    """All dead rows of a settled file, and how many came along; None if none did."""
+    if not len(positions):
+        return None
+    with named(order.scan):
+        before = dead_rows(order.store, add.deletion_vector) or BitMap64()
+    after = before | from_arrow(positions.to_arrow())
+    more = len(after) - len(before)
+    return (after, more) if more else None
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Which unsettled file, counted from 1, has each key between the lowest and the highest of them; 0 for none."""
+
+    low: int
+    high: int
+    owner: pl.Series
+    changed: Sequence[pl.Series]
+
+    @classmethod
+    def of(cls, changed: Sequence[pl.Series], others: int) -> _Range | None:
+        """Every series is ascending; None if the numbers are too far apart, or are none."""
+        some = [values for values in changed if len(values)]
+        if not some or any(values.dtype != pl.Int64 for values in some):
+            return None
+        low, high = min(values[0] for values in some), max(values[-1] for values in some)
+        size = high - low + 1
+        if size > _SPARSE * (others + sum(map(len, changed))):
+            return None
+        kind = pl.UInt8 if len(changed) < 2**8 else pl.UInt16
+        owner = pl.zeros(size, kind, eager=True)
+        for number, values in enumerate(changed, 1):
+            if len(values):
+                owner = owner.scatter(values - low, number)
+        return cls(low, high, owner, some)
+
+    @cached_property
+    def wanted(self) -> pl.Series:
+        """All keys of the unsettled files, ascending."""
+        return self.changed[0] if len(self.changed) == 1 else (self.owner != 0).arg_true().cast(pl.Int64) + self.low
+
+    def losers(self, number: int, values: pl.Series) -> pl.Series:
+        """The positions of a file's rows whose key a later file has."""
+        if not len(values):
+            return pl.Series([], dtype=pl.UInt32)
+        return (self.owner.gather(values - self.low) != number).arg_true()
+
+    def owned(self, keys: WholeKeys) -> pl.Series:
+        """The positions of a settled file's rows whose key any of the unsettled files has."""
+        values, start = _values(keys), 0
+        if keys.ascending and len(values) >= _FEW * len(self.wanted):
+            return _places(values, self.wanted)
+        if keys.ascending:
+            start = int(values.search_sorted(self.low, "left"))
+            values = values.slice(start, int(values.search_sorted(self.high, "right")) - start)
+        elif not values.is_between(self.low, self.high).all():
+            inside = values.is_between(self.low, self.high).arg_true()
+            return inside.gather((self.owner.gather(values.gather(inside) - self.low) != 0).arg_true())
+        if not len(values):
+            return pl.Series([], dtype=pl.UInt32)
+        return (self.owner.gather(values - self.low) != 0).arg_true() + start
+
+
+def _places(values: pl.Series, wanted: pl.Series) -> pl.Series:
+    """Where the wanted ones are among ascending values."""
+    start = wanted.search_sorted(values[0], "left")
+    inside = wanted.slice(start, wanted.search_sorted(values[-1], "right") - start)
+    at = values.search_sorted(inside, "left")
+    return at.filter(values.gather(at) == inside)
+
+
+def _values(keys: WholeKeys) -> pl.Series:
+    return keys.rows.to_series()

@@ -1,0 +1,176 @@
+"""The key columns of whole files, kept in the process: files never change, and writers ask for them again and again.
+
+Files that are asked for together are read together, in one scan, and are kept and forgotten together. What polars does
+not read as Arrow would is not for this module: ``key_file`` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import polars as pl
+
+from lakebed.core.actions import AddFile
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.delta.foreign import place
+from lakebed.engine.resolving.kernel import ascending, plain
+from lakebed.engine.resolving.order import ResolveOrder
+
+_VALUE_BYTES = 8
+_TEXT_BYTES = 48
+
+
+@dataclass(frozen=True)
+class WholeKeys:
+    """The plain key columns of all rows of one file, in the order of their positions."""
+
+    rows: pl.DataFrame
+    ascending: bool
+    """Whether each key is greater than the one before it."""
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Files that were read together."""
+
+    files: dict[Hashable, WholeKeys]
+    num_bytes: int
+
+
+class KeyCache:
+    """The key columns that were used last, up to a number of bytes. Threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._batches: OrderedDict[int, _Batch] = OrderedDict()
+        self._where: dict[Hashable, int] = {}
+        self._size = 0
+        self._count = 0
+
+    @property
+    def num_bytes(self) -> int:
+        """What the kept columns take."""
+        return self._size
+
+    def find(self, name: Hashable) -> WholeKeys | None:
+        """The columns of a file, if they are kept."""
+        with self._lock:
+            number = self._where.get(name)
+            if number is None:
+                return None
+            self._batches.move_to_end(number)
+            return self._batches[number].files[name]
+
+    def keep(self, files: dict[Hashable, WholeKeys], num_bytes: int, limit: int) -> None:
+        """Keep columns that were read together; what was not used for longest goes."""
+        if num_bytes > limit:
+            return
+        with self._lock:
+            self._count += 1
+            self._batches[self._count] = _Batch(files, num_bytes)
+            self._where |= dict.fromkeys(files, self._count)
+            self._size += num_bytes
+            while self._size > limit:
+                self._forget_oldest()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            while self._batches:
+                self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        number, oldest = self._batches.popitem(last=False)
+        self._size -= oldest.num_bytes
+        for name in oldest.files:
+            # Two threads may have read the same file; the other one's copy stays.
+            if self._where.get(name) == number:
+                del self._where[name]
+
+
+_shared = KeyCache()
+
+
+def kept_keys(order: ResolveOrder, add: AddFile) -> WholeKeys | None:
+    """The key columns of a file, if the process has them."""
+    return _shared.find(_name(order, add))
+
+
+def num_bytes(order: ResolveOrder, files: Sequence[AddFile]) -> int:
+    """About what the key columns of these files take in memory."""
+    kinds = to_arrow(order.layout.key).types
+    width = sum(_VALUE_BYTES if kind.num_buffers == 2 else _TEXT_BYTES for kind in kinds)
+    return width * sum(add.num_records or 0 for add in files)
+
+
+def whole_keys(order: ResolveOrder, files: Sequence[AddFile]) -> list[WholeKeys] | None:
+    """The key columns of these files, from the process's memory or read now; None if polars cannot read them all.
+
+    The caller sees to it that they fit into memory.
+    """
+    found = {add.path: kept_keys(order, add) for add in files}
+    missing = [add for add in files if found[add.path] is None]
+    if missing:
+        read = _read(order, missing)
+        if read is None:
+            return None
+        found |= read
+    return [keys for add in files if (keys := found[add.path]) is not None]
+
+
+def _read(order: ResolveOrder, files: Sequence[AddFile]) -> dict[str, WholeKeys] | None:
+    stored = order.layout.stored(sequence=False, kind=False)
+    rows = _scan(order, files, stored)
+    if rows is None:
+        return None
+    by = order.layout.keys
+    starts = accumulate((add.num_records or 0 for add in files), initial=0)
+    parts = [rows.slice(start, stop - start) for start, stop in pairwise(starts)]
+    read = {add.path: WholeKeys(part, ascending(part, by)) for add, part in zip(files, parts, strict=True)}
+    names = {_name(order, add): read[add.path] for add in files}
+    _shared.keep(names, int(rows.estimated_size()), order.options.key_cache_size)
+    return read
+
+
+def _scan(order: ResolveOrder, files: Sequence[AddFile], stored: Struct) -> pl.DataFrame | None:
+    """The keys of all files, one after the other; None if polars cannot, or would not read what Arrow does."""
+    places = [place(order.store, add) for add in files]
+    if any(add.num_records is None for add in files) or not all(at.store.location.is_local for at in places):
+        return None
+    wanted = _types(stored)
+    try:
+        scan = pl.scan_parquet([at.store.path(at.path) for at in places], glob=False, hive_partitioning=False)
+        rows = scan.select(pl.col(f.physical_name).alias(f.name) for f in stored).collect()
+    except (pl.exceptions.PolarsError, OSError):
+        # Columns of an older type, or a damaged file: Arrow adapts the one, and tells the other.
+        return None
+    if rows.schema != wanted or rows.height != sum(add.num_records or 0 for add in files):
+        return None
+    return rows.select(plain(pl.col(name), kind).alias(name) for name, kind in wanted.items()).rechunk()
+
+
+def _types(stored: Struct) -> pl.Schema:
+    empty = pl.from_arrow(to_arrow(stored).empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return empty.schema
+
+
+def _name(order: ResolveOrder, add: AddFile) -> Hashable:
+    """What tells the key columns of a file from any others: a path is never used twice."""
+    columns = tuple((f.physical_name, str(f.type)) for f in order.layout.key)
+    return order.metadata.id, order.store.location, add.path, columns
+
+
+def _after_fork() -> None:
+    """A lock may have been held by a thread that the child does not have."""
+    global _shared  # noqa: PLW0603 - it is the process's own
+    _shared = KeyCache()
+
+
+os.register_at_fork(after_in_child=_after_fork)

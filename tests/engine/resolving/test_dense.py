@@ -1,0 +1,90 @@
+"""Direct addressing: when it is used, and that it gives what the other way does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import lakebed
+from lakebed.engine import resolve
+from lakebed.engine.resolving import dense
+
+_REAL = dense.resolve_dense
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each resolution went by direct addressing."""
+    found: list[bool] = []
+
+    def watched(*arguments: Any) -> Any:
+        answer = _REAL(*arguments)
+        found.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(resolve, "resolve_dense", watched)
+    return found
+
+
+def upserts(tmp_path: Path, ddl: str, batches: list[list[dict[str, Any]]], **settings: Any) -> lakebed.Table:
+    table = lakebed.connect(tmp_path).create_table("t", ddl, primary_key=["id"], buckets=1, **settings)
+    for rows in batches:
+        table.upsert(rows)
+    return table
+
+
+def test_whole_numbers_that_are_near_each_other(tmp_path: Path, used: list[bool]) -> None:
+    table = upserts(tmp_path, "id BIGINT", [[{"id": -5}, {"id": 7}], [{"id": 7}, {"id": 9}]])
+    assert used == [True, True]
+    assert sorted(table.to_arrow()["id"].to_pylist()) == [-5, 7, 9]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "settings", "batches"),
+    [
+        ("id STRING", {}, [[{"id": "a"}], [{"id": "a"}]]),
+        ("id BIGINT", {}, [[{"id": -(2**63)}, {"id": 2**63 - 1}], [{"id": 0}, {"id": 2**62}]]),
+        ("id BIGINT, ts INT", {"sequence": ["ts"]}, [[{"id": 1, "ts": 2}], [{"id": 1, "ts": 1}]]),
+        ("id BIGINT", {"merge_engine": "first-row"}, [[{"id": 1}], [{"id": 1}]]),
+    ],
+    ids=["text", "far apart", "sequence", "first-row"],
+)
+def test_what_is_resolved_the_other_way(
+    tmp_path: Path, used: list[bool], ddl: str, settings: dict[str, Any], batches: list[list[dict[str, Any]]]
+) -> None:
+    table = upserts(tmp_path, ddl, batches, **settings)
+    assert used
+    assert not any(used)
+    assert table.count() == len({row["id"] for rows in batches for row in rows})
+
+
+def test_deletes_are_resolved_the_other_way(tmp_path: Path, used: list[bool]) -> None:
+    table = upserts(tmp_path, "id BIGINT", [[{"id": 1}, {"id": 2}]])
+    table.delete([{"id": 1}])
+    assert used == [True, False]
+    assert table.to_arrow()["id"].to_pylist() == [2]
+
+
+BATCHES = st.lists(st.lists(st.integers(-40, 40), min_size=1, max_size=40), min_size=1, max_size=6)
+
+
+@given(BATCHES, st.sampled_from(["on-read", "on-write"]), st.data())
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_last_row_of_each_key_is_live(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], merge: str, data: st.DataObject
+) -> None:
+    place = tmp_path_factory.mktemp("lake")
+    few = data.draw(st.booleans(), "small first batch")
+    given_rows = [[{"id": key, "n": number} for key in keys] for number, keys in enumerate(batches)]
+    if few:
+        given_rows.insert(0, [{"id": key, "n": -1} for key in range(-500, 500)])
+    table = upserts(place, "id BIGINT, n INT", given_rows, merge=merge)
+    model = {row["id"]: row["n"] for rows in given_rows for row in rows}
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model
+    assert table.count() == len(model)
+    table.settle()
+    assert table.read_optimised().count() == len(model)
