@@ -27,7 +27,9 @@ from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
 from lakebed.engine.alter import alter_schema, set_comment, set_properties, settle_before
 from lakebed.engine.delete import delete
+from lakebed.engine.distribution import is_frame, not_distributed
 from lakebed.engine.draft import Draft
+from lakebed.engine.incoming import ArrowRows, Incoming
 from lakebed.engine.inputs import is_repeatable, to_reader
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
 from lakebed.engine.upsert import delete_keys, upsert
@@ -115,13 +117,13 @@ class Writable(Readable, Generic[Result]):
 
         def run(draft: Draft) -> None:
             _once(draft, txn)
-            reader = _rows(data, draft)
+            rows = _rows(data, draft)
             if where is None:
-                overwrite_all(draft, reader)
+                overwrite_all(draft, rows)
             elif isinstance(where, str) and where.strip().lower() == "dynamic":
-                overwrite_partitions(draft, reader)
+                overwrite_partitions(draft, rows)
             else:
-                overwrite_where(draft, reader, parse(where, draft.metadata.schema))
+                overwrite_where(draft, rows, parse(where, draft.metadata.schema))
 
         return self._change(run, repeatable=is_repeatable(data))
 
@@ -206,8 +208,12 @@ class Writable(Readable, Generic[Result]):
         return self._change(run)
 
 
-def _rows(data: Any, draft: Draft) -> pa.RecordBatchReader:
-    return to_reader(data, draft.metadata.schema, draft.handle.name)
+def _rows(data: Any, draft: Draft) -> Incoming:
+    if is_frame(data):
+        if draft.handle.distribution is None:
+            raise not_distributed(draft.handle.name)
+        return draft.handle.distribution.rows(data)
+    return ArrowRows(to_reader(data, draft.metadata.schema, draft.handle.name))
 
 
 def _once(draft: Draft, txn: Any) -> None:

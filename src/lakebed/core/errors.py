@@ -13,6 +13,7 @@
     ├── CommitError
     │   ├── ConflictError           another commit got in the way; names both and what to do
     │   └── CommitUnknownError      the outcome cannot be told; the commit's id is in the message
+    ├── JobError                    a job of the cluster that failed; nothing was changed
     ├── MetastoreError              the metadata database cannot be reached or used
     │   └── MetastoreVersionError   its schema version is not one this Lakebed knows
     └── StorageError                files that cannot be read or written
@@ -116,6 +117,10 @@ class ConflictError(CommitError):
 
 class CommitUnknownError(CommitError):
     """The outcome of a commit cannot be told; no file was deleted."""
+
+
+class JobError(LakebedError):
+    """A job of the cluster that failed. Nothing was changed."""
 
 
 class MetastoreError(LakebedError):

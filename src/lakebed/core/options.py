@@ -24,6 +24,7 @@ from lakebed.core.errors import OptionError
 from lakebed.core.secret import Secret
 
 MIB = 1024 * 1024
+SHUFFLES = ("auto", "always", "never")
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
 
@@ -53,10 +54,21 @@ OPTIONS: tuple[Option, ...] = (
     Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, or of a compaction", minimum=1),
     Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
+    Option(
+        "distribute_from", "size", 256 * MIB, "size of files from which work on them is a Spark job, if there is Spark",
+    ),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
+    Option(
+        "shuffle", "choice", "auto",
+        "whether Spark brings the rows of a bucket, or of a partition, together to write them", choices=SHUFFLES,
+    ),
     Option("progress", "boolean", False, "show progress of long work"),
+    Option(
+        "broadcast_limit", "size", 128 * MIB,
+        "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
+    ),
     Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
         also=("fs.defaultFS",), deprecated=("fs.default.name",),
@@ -106,10 +118,13 @@ class Options:
     writer_memory_limit: int = 512 * MIB
     key_cache_size: int = 256 * MIB
     file_target_size: int = 128 * MIB
+    distribute_from: int = 256 * MIB
     commit_retries: int = 10
     compression: str = "zstd"
     sync: bool = True
+    shuffle: str = "auto"
     progress: bool = False
+    broadcast_limit: int = 128 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None

@@ -21,8 +21,10 @@ def bucket_folder(number: int) -> str:
     return f"bucket-d{levels}-{-number - (1 << levels):0{levels}b}" if levels else "bucket-d0"
 
 
-def new_path(partition_values: Mapping[str, str | None], number: int | None) -> str:
+def new_path(partition_values: Mapping[str, str | None], number: int | None, prefix: str = "") -> str:
     """A path, below the table, that no file has yet; ``number`` is None for a table without buckets.
+
+    The name of the file begins with ``prefix``.
 
     >>> new_path({"dt": "mon"}, 3)
     'dt=mon/bucket-00003/....parquet'
@@ -30,4 +32,4 @@ def new_path(partition_values: Mapping[str, str | None], number: int | None) -> 
     folders = [partition_path(list(partition_values), list(partition_values.values()))] if partition_values else []
     if number is not None:
         folders.append(bucket_folder(number))
-    return "/".join([*folders, f"{uuid.uuid4()}.parquet"])
+    return "/".join([*folders, f"{prefix}{uuid.uuid4()}.parquet"])

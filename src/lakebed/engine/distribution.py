@@ -5,15 +5,22 @@ The engine knows only this protocol; ``lakebed.spark`` fills it in.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakebed.core.errors import LakebedError
 
 if TYPE_CHECKING:
+    from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
 
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+AUTO, NATIVE, ARROW = ENGINES = ("auto", "native", "arrow")
+"""Who reads a frame: the cluster's own reader of Parquet files, or this engine in its tasks."""
 METADATA_COLUMNS = ("_file", "_row_index", "_commit_version", "_bucket", "_partition")
 """What a frame can tell of each row besides its columns, on request."""
 
@@ -27,6 +34,7 @@ class FrameOrder:
     """Columns and predicate; every row that comes out satisfies the predicate."""
     metadata_columns: tuple[str, ...] = ()
     """Some of METADATA_COLUMNS, which come after the columns."""
+    engine: str = AUTO
 
 
 class Distribution(Protocol):
@@ -38,6 +46,18 @@ class Distribution(Protocol):
 
     def frame(self, order: FrameOrder) -> Any:
         """The rows as a lazy frame of the cluster, fixed to the state of the order."""
+
+    def explain(self, order: FrameOrder) -> str:
+        """How that frame is read, and why."""
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
+        """What ``task``, a function of a module, makes of each order, in their order: one task of the cluster each.
+
+        ``name`` is the table's. The task makes no file. Raises what it raises, or JobError.
+        """
+
+    def rows(self, frame: Any) -> Incoming:
+        """The rows of a frame, which the cluster writes."""
 
 
 def is_frame(data: object) -> bool:

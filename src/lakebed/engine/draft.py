@@ -78,6 +78,8 @@ class Draft:
     """Let the upserts land unsettled, although the table wants them settled: others keep winning the race."""
     written: list[str] = field(default_factory=list)
     """Files that this draft has made; they go if the commit certainly does not land."""
+    alone: bool = False
+    """Whether one operation is all that this draft will have."""
     published: bool = False
     """Whether the open log has the commit; set when it has landed."""
 

@@ -20,7 +20,7 @@ from lakebed.core.suggest import did_you_mean
 from lakebed.engine import row_kinds
 from lakebed.engine.refused_rows import RefusedRows
 from lakebed.engine.upsert_order import UpsertOrder
-from lakebed.engine.write import without_empty_partitions
+from lakebed.engine.write import refuse_outside, without_empty_partitions
 from lakebed.storage.parquet_writer import reinterpreted
 
 # Batches that have to be converted are taken in slices that are small against what is collected.
@@ -70,7 +70,8 @@ class IncomingRows:
         self._loose = nullable(self._schema)
         self._physical = to_arrow(self._loose, physical=True)
         self._block_bytes = block_bytes
-        self._kind = None if order.row_kind is None else self._position(incoming, order.row_kind, "row kinds")
+        named = None if order.deletes else order.row_kind
+        self._kind = None if named is None else self._position(incoming, named, "row kinds")
         self._merging = MergeSpec.of(order.metadata)
         self._meanings = row_kinds.meanings(order.row_kinds)
         self._helpers = self._helper_positions(incoming)
@@ -100,6 +101,7 @@ class IncomingRows:
             raw.select(self._columns), self._loose, table_name=self._order.table_name, first_row=first_row
         )
         rows = without_empty_partitions(fitting, self._order.metadata)
+        refuse_outside(rows, self._order.within, self._order.table_name)
         self._look_for_null_keys(rows, first_row, null_keys)
         self._check_required(rows, kinds, first_row)
         if kinds is not None:
@@ -115,6 +117,8 @@ class IncomingRows:
             raise DataError(f"table {self._order.table_name}: {error.title}", error.problems, fix=error.fix) from error
 
     def _kinds(self, batch: pa.RecordBatch, first_row: int) -> pa.Array | None:
+        if self._order.deletes:
+            return pa.repeat(pa.scalar(row_kinds.DELETE, pa.int8()), batch.num_rows)
         if self._kind is None:
             return None
         kinds = row_kinds.deletions(batch, self._kind, self._meanings, self._order.table_name, first_row)
@@ -143,7 +147,8 @@ class IncomingRows:
 
     def _check(self, incoming: pa.Schema) -> None:
         # Only a row that deletes may lack a column that cannot be null.
-        needed = nullable(self._schema, but=self._order.key.key) if self._kind is not None else self._schema
+        some_delete = self._order.deletes or self._kind is not None
+        needed = nullable(self._schema, but=self._order.key.key) if some_delete else self._schema
         problems = check_schema(pa.schema([incoming.field(at) for at in self._columns]), needed)
         if problems:
             raise DataError(f"table {self._order.table_name}: the rows do not fit", problems, fix=FIX)

@@ -158,7 +158,7 @@ class KeyedWriter:
             return
         block = self._block()
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
-        paths = [new_path(plan.partition_values, plan.number) for plan in plans]
+        paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
         block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
             writing: deque[Future[AddFile]] = deque()

@@ -2,62 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Claim, Kind, partition_key
-from lakebed.core.errors import DataError, InputError
+from lakebed.core.errors import InputError
 from lakebed.core.keyed import KeySpec
 from lakebed.core.partition import decode_values, encode_value
-from lakebed.core.predicate import Node, evaluate, render
-from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.predicate import Node, render
 from lakebed.engine.delete import remove_rows
 from lakebed.engine.draft import Draft
+from lakebed.engine.incoming import Incoming
 from lakebed.engine.settle import settle_for, settle_own
 from lakebed.engine.upsert import upsert, write_pending
-from lakebed.engine.write import conformed, write_rows
 
 
-def append(draft: Draft, reader: pa.RecordBatchReader) -> None:
+def append(draft: Draft, rows: Incoming) -> None:
     """Add rows to the draft. In a table with a primary key that is an upsert: a key has one row."""
     if KeySpec.of(draft.metadata) is not None:
-        upsert(draft, reader)
+        upsert(draft, rows)
         return
-    files, _ = write_rows(reader, draft.order)
+    files = rows.write(draft.order)
     draft.claims.append(Claim(Kind.APPEND))
     draft.parameters.setdefault("mode", "Append")
     draft.add_new(files)
 
 
-def overwrite_all(draft: Draft, reader: pa.RecordBatchReader) -> None:
+def overwrite_all(draft: Draft, rows: Incoming) -> None:
     """Replace all rows of the draft."""
     draft.refuse_if_append_only("overwrite")
     before = draft.live()
-    new = _NewRows.write(draft, reader)
+    new = _NewRows.write(draft, rows)
     for add in before:
         draft.remove(add)
     draft.parameters["mode"] = "Overwrite"
     new.enter(Claim(Kind.OVERWRITE, reads_all=True))
 
 
-def overwrite_where(draft: Draft, reader: pa.RecordBatchReader, predicate: Node) -> None:
+def overwrite_where(draft: Draft, rows: Incoming, predicate: Node) -> None:
     """Replace the rows for which ``predicate`` is true; every new row must satisfy it too."""
     draft.refuse_if_append_only("overwrite")
     before = settle_for(draft, predicate)
-    satisfying = _satisfying(conformed(reader, draft.order), predicate, draft.handle.name)
-    schema = to_arrow(draft.metadata.schema)
     # The rows that leave are found before the new ones are in the draft, and after those have been seen to fit.
-    new = _NewRows.write(draft, pa.RecordBatchReader.from_batches(schema, satisfying))
+    new = _NewRows.write(draft, rows, predicate)
     draft.count("numDeletedRows", remove_rows(draft, predicate, but=new.paths))
     draft.parameters.update(mode="Overwrite", predicate=render(predicate))
     new.enter(Claim(Kind.OVERWRITE, predicate=predicate, buckets=before, settles=bool(before)))
 
 
-def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> None:
+def overwrite_partitions(draft: Draft, rows: Incoming) -> None:
     """Replace just the partitions that the new rows are in."""
     draft.refuse_if_append_only("overwrite")
     if not draft.metadata.partition_columns:
@@ -69,7 +62,7 @@ def overwrite_partitions(draft: Draft, reader: pa.RecordBatchReader) -> None:
     # A newer row in a partition that leaves must not uncover the older one elsewhere.
     before = settle_for(draft) if key is not None and key.spans_partitions else frozenset()
     present = draft.live()
-    new = _NewRows.write(draft, reader)
+    new = _NewRows.write(draft, rows)
     touched = frozenset(partition_key(add.partition_values) for add in new.files)
     key_of = _Keys(draft.metadata)
     for add in present:
@@ -88,14 +81,14 @@ class _NewRows:
     key: KeySpec | None
 
     @staticmethod
-    def write(draft: Draft, reader: pa.RecordBatchReader) -> _NewRows:
+    def write(draft: Draft, rows: Incoming, within: Node | None = None) -> _NewRows:
         key = KeySpec.of(draft.metadata)
         if key is None:
-            files, _ = write_rows(reader, draft.order)
+            files = rows.write(replace(draft.order, within=within))
             draft.written.extend(add.file_path for add in files)
         else:
             earlier = set(draft.adds)
-            write_pending(draft, key, reader)
+            write_pending(draft, key, rows, within=within)
             files = [add for path, add in draft.adds.items() if path not in earlier]
         return _NewRows(draft, files, key)
 
@@ -129,16 +122,3 @@ class _Keys:
             kind = self._types[name]
             self._spelled[name, text] = encode_value(decode_values([text], kind)[0], kind)
         return self._spelled[name, text]
-
-
-def _satisfying(batches: Iterator[pa.RecordBatch], predicate: Node, table_name: str) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        outside = pc.invert(evaluate(predicate, batch).fill_null(False))
-        if pc.any(outside).as_py():
-            example = batch.filter(outside).slice(0, 1).to_pylist()[0]
-            raise DataError(
-                f"table {table_name}: rows lie outside of the part that is overwritten",
-                (f"{pc.sum(outside).as_py()} row(s) do not satisfy {render(predicate)}, for example {example}",),
-                fix="nothing was written; change the rows or the predicate",
-            )
-        yield batch

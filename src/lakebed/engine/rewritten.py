@@ -194,7 +194,7 @@ class RewriteWriter:
         self._add(target, written)
 
     def _new_path(self, target: _Target) -> str:
-        path = new_path(target.values, target.bucket)
+        path = new_path(target.values, target.bucket, self._order.prefix)
         self._paths.append(path)
         return path
 

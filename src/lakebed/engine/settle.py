@@ -4,43 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector
 from lakebed.core.commit import Bucket
-from lakebed.core.file_tags import is_unsettled, settled, tombstones_of, without_tombstones
-from lakebed.core.keyed import POSTPONE, KeySpec, Merge
+from lakebed.core.file_tags import is_unsettled, settled
+from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
-from lakebed.engine.combine import combine
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
-from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
-from lakebed.engine.rewriter import Rewriter
-from lakebed.engine.scan import dead_rows
-from lakebed.engine.settlement import Settlement
-from lakebed.engine.source import Source, plain
-from lakebed.engine.unit import Unit, fold_order, pending, units_of, unsettled_units
-from lakebed.engine.vectors import store_vectors, with_replaced, with_vector
+from lakebed.engine.settle_order import SettleOrder, Settling
+from lakebed.engine.settlement import Matched, Settlement
+from lakebed.engine.unit import Unit, pending, units_of, unsettled_units
+from lakebed.engine.vectors import store_vectors, with_vector
 
 SETTLE_THREADS = 4
-
-Positions = Mapping[str, BitMap64]
-"""Positions in files, by path."""
-
-
-@dataclass
-class Matched:
-    """One unit after its keys have been matched."""
-
-    unit: Unit
-    leaving: list[AddFile] = field(default_factory=list)
-    """Files without a row that matters any more."""
-    staying: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
-    """Files of the table that change, and pending ones, each with all its dead rows."""
-    fresh: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
-    """New files with merged or rewritten rows."""
 
 
 def settle_pending(draft: Draft) -> None:
@@ -53,9 +32,21 @@ def settle_pending(draft: Draft) -> None:
         return
     units = _with_neighbours(draft, key, waiting)
     missing = {unit: files for unit, files in units.items() if unit not in draft.settlements}
-    for settlement in settle_units(draft, key, missing):
+    keep_settlements(draft, settle_units(draft, key, missing))
+
+
+def keep_settlements(draft: Draft, made: Sequence[Settlement]) -> None:
+    """Settlements that the draft lands with, as long as they hold."""
+    for settlement in made:
         draft.settlements[settlement.unit] = settlement
         draft.note(settlement)
+
+
+def settling(draft: Draft, key: KeySpec) -> Settling | None:
+    """What lets writers of whole buckets settle them; None where the commit does not settle, or more is to come."""
+    if key.merge is Merge.ON_READ or not draft.alone:
+        return None
+    return Settling(SettleOrder.of(draft, key), tuple(draft.live()))
 
 
 def settle_into(draft: Draft, key: KeySpec, units: Mapping[Unit, Sequence[AddFile]]) -> frozenset[Bucket]:
@@ -105,86 +96,10 @@ def settle_units(
     """
     if not units:
         return []
-    work = _Work.of(draft, key, distribute=distribute)
+    work = SettleOrder.of(draft, key, distribute=distribute)
     with ThreadPoolExecutor(max_workers=SETTLE_THREADS, thread_name_prefix="lakebed-settle") as pool:
         matched = list(pool.map(lambda unit: work.match(unit, units[unit]), units))
     return settlements(draft, matched)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """How the units of one table are settled."""
-
-    order: ResolveOrder
-    rewriter: Rewriter
-    distribute: bool
-
-    @staticmethod
-    def of(draft: Draft, key: KeySpec, *, distribute: bool) -> _Work:
-        handle = draft.handle
-        order = ResolveOrder(
-            store=handle.store, table_name=handle.name, metadata=draft.metadata, key=key, options=handle.options
-        )
-        return _Work(order, Rewriter.of(draft, key), distribute and key.buckets == POSTPONE)
-
-    def match(self, unit: Unit, members: Sequence[AddFile]) -> Matched:
-        """Settle one unit."""
-        old = tuple(add for add in members if not is_unsettled(add))
-        files = BucketFiles(old, fold_order(members))
-        matched = self._combined(unit, files) if self.order.key.combines else self._resolved(unit, files)
-        if self.order.key.merge is Merge.COPY_ON_WRITE:
-            self._rewrite(matched, [(add, dead) for add, dead in matched.staying if dead or is_unsettled(add)])
-        elif self.distribute:
-            self._rewrite(matched, [(add, dead) for add, dead in matched.staying if is_unsettled(add)])
-        return matched
-
-    def _resolved(self, unit: Unit, files: BucketFiles) -> Matched:
-        resolution = resolve(self.order, files)
-        matched = Matched(unit)
-        self._keep_changed(matched, files.settled, resolution.dead, resolution.replaced_tombstones)
-        for add in files.unsettled:
-            dead = resolution.dead.get(add.path) or BitMap64()
-            self._keep(matched, _marked(add, resolution.replaced_tombstones), dead)
-        return matched
-
-    def _combined(self, unit: Unit, files: BucketFiles) -> Matched:
-        """Merged rows get new files; of the older ones only the dead rows change."""
-        combined = combine(self.order, files)
-        matched = Matched(unit, leaving=list(files.unsettled))
-        self._keep_changed(matched, files.settled, combined.dead, combined.places.replaced_tombstones)
-        tables = combined.tables(tombstones=self.order.key.keeps_tombstones)
-        sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
-        matched.fresh.extend(self.rewriter.write(unit, tables, [*sources, *plain(files.unsettled)]))
-        return matched
-
-    def _keep_changed(self, matched: Matched, files: Sequence[AddFile], dead: Positions, replaced: Positions) -> None:
-        """The settled files in which rows have died, or tombstones have been replaced."""
-        for add in files:
-            if add.path in dead or add.path in replaced:
-                rows = dead.get(add.path) or dead_rows(self.order.store, add.deletion_vector) or BitMap64()
-                self._keep(matched, _marked(add, replaced), rows)
-
-    def _keep(self, matched: Matched, add: AddFile, dead: BitMap64) -> None:
-        """The file stays with its dead rows, unless nothing in it matters any more."""
-        if not self.order.key.keeps_tombstones:
-            add = without_tombstones(add)
-        if len(dead) == add.num_records and not tombstones_of(add):
-            matched.leaving.append(add)
-        else:
-            matched.staying.append((add, dead))
-
-    def _rewrite(self, matched: Matched, files: Sequence[tuple[AddFile, BitMap64]]) -> None:
-        """Put the live rows of these files into new ones."""
-        if not files:
-            return
-        matched.fresh.extend(self.rewriter.rewrite(matched.unit, [Source(add, dead) for add, dead in files]))
-        paths = {add.path for add, _ in files}
-        matched.leaving.extend(add for add, _ in files)
-        matched.staying = [(add, dead) for add, dead in matched.staying if add.path not in paths]
-
-
-def _marked(add: AddFile, replaced: Positions) -> AddFile:
-    return with_replaced(add, replaced[add.path]) if add.path in replaced else add
 
 
 def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool = True) -> list[Settlement]:

@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyroaring import BitMap64
+
 from lakebed.core.actions import AddFile, FileKey, RemoveFile
 from lakebed.engine.unit import Unit
+
+
+@dataclass
+class Matched:
+    """One unit after its keys have been matched."""
+
+    unit: Unit
+    leaving: list[AddFile] = field(default_factory=list)
+    """Files without a row that matters any more."""
+    staying: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
+    """Files of the table that change, and pending ones, each with all its dead rows."""
+    fresh: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
+    """New files with merged or rewritten rows."""
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pyarrow as pa
-
 from lakebed.core.bucketing import split_action
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, InputError
-from lakebed.core.file_tags import KIND_COLUMN
 from lakebed.core.keyed import DYNAMIC, KeySpec
+from lakebed.core.predicate import Node
 from lakebed.core.properties import value_of
 from lakebed.engine.draft import Draft
-from lakebed.engine.keyed_write import UpsertOrder, write_upserts
+from lakebed.engine.incoming import Incoming
+from lakebed.engine.settle import keep_settlements, settlements, settling
 from lakebed.engine.splits import known_splits, rows_in
-
-_DELETE = 3
+from lakebed.engine.upsert_order import UpsertOrder
 
 
 def key_of(draft: Draft, operation: str) -> KeySpec:
@@ -30,25 +26,23 @@ def key_of(draft: Draft, operation: str) -> KeySpec:
     return key
 
 
-def upsert(
-    draft: Draft, reader: pa.RecordBatchReader, *, row_kind: str | None = None, sort_by: tuple[str, ...] = ()
-) -> None:
+def upsert(draft: Draft, rows: Incoming, *, row_kind: str | None = None, sort_by: tuple[str, ...] = ()) -> None:
     """Put the rows into the draft: each replaces, or is merged with, the row of the same key.
 
     ``row_kind`` names the column that says which rows delete; by default the table's property does.
     """
     key = key_of(draft, "upsert")
     draft.refuse_if_append_only("upsert")
-    write_pending(draft, key, reader, row_kind=row_kind, sort_by=sort_by)
+    write_pending(draft, key, rows, row_kind=row_kind, sort_by=sort_by, settles=True)
     draft.claims.append(Claim(Kind.UPSERT))
 
 
-def delete_keys(draft: Draft, reader: pa.RecordBatchReader) -> None:
+def delete_keys(draft: Draft, rows: Incoming) -> None:
     """Delete the rows that have these keys. Raises DataError if a key or sequence column is missing."""
     key = key_of(draft, "delete by keys")
     draft.refuse_if_append_only("delete")
     wanted = (*key.key, *key.sequence)
-    given = {name.casefold() for name in reader.schema.names}
+    given = {name.casefold() for name in rows.schema.names}
     missing = [name for name in wanted if name.casefold() not in given]
     if missing:
         raise DataError(
@@ -56,30 +50,25 @@ def delete_keys(draft: Draft, reader: pa.RecordBatchReader) -> None:
             tuple(f"column {name!r} is missing" for name in missing),
             fix="pass them, or delete with a predicate",
         )
-    write_pending(draft, key, _as_deletes(reader), row_kind=KIND_COLUMN)
+    write_pending(draft, key, rows, deletes=True, settles=True)
     draft.claims.append(Claim(Kind.UPSERT))
-
-
-def _as_deletes(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    schema = reader.schema.append(pa.field(KIND_COLUMN, pa.int8()))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in reader:
-            kinds = pa.repeat(pa.scalar(_DELETE, pa.int8()), batch.num_rows)
-            yield pa.record_batch([*batch.columns, kinds], schema=schema)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def write_pending(
     draft: Draft,
     key: KeySpec,
-    reader: pa.RecordBatchReader,
+    rows: Incoming,
     *,
     row_kind: str | None = None,
     sort_by: tuple[str, ...] = (),
+    deletes: bool = False,
+    within: Node | None = None,
+    settles: bool = False,
 ) -> None:
-    """Write the rows as upsert files, which wait in the draft to be settled."""
+    """Write the rows as upsert files, which wait in the draft to be settled.
+
+    With ``settles``, whoever writes them may settle them at once with what the table has.
+    """
     configuration = draft.metadata.configuration
     order = UpsertOrder(
         store=draft.handle.store,
@@ -92,9 +81,12 @@ def write_pending(
         row_kind=row_kind or value_of("row-kind", configuration) or None,
         row_kinds=_row_kinds(value_of("row-kind-values", configuration)),
         sort_by=sort_by,
+        deletes=deletes,
+        within=within,
     )
-    written = write_upserts(reader, order)
+    written = rows.upsert(order, lambda: settling(draft, key) if settles else None)
     draft.add_new(written.files)
+    keep_settlements(draft, settlements(draft, written.matched))
     for place, number in written.splits:
         action = split_action(place, number)
         draft.domains[action.domain] = action

@@ -9,7 +9,9 @@ from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Bucket
 from lakebed.core.keyed import KeySpec
 from lakebed.core.options import Options
+from lakebed.core.predicate import Node
 from lakebed.core.properties import value_of
+from lakebed.engine.settlement import Matched
 from lakebed.storage.store import Store
 
 
@@ -26,12 +28,21 @@ class UpsertOrder:
     """The split buckets of each place, as far as they are known; for dynamic buckets."""
     rows_in: Mapping[Bucket, int] = field(default_factory=dict, hash=False)
     """How many rows the dynamic buckets hold already; those that are missing hold none."""
+    share_bits: int = 0
+    """By how many top bits of the hash several writers of one batch divide its rows; each sees only some of the
+    prefixes, and tells the rows of a whole bucket from those."""
     row_kind: str | None = None
     """The column of the incoming rows that says whether a row is put or deleted; without it all are put."""
     row_kinds: Mapping[str, str] = field(default_factory=dict, hash=False)
     """What further texts of that column mean, as words or signs."""
     sort_by: tuple[str, ...] = ()
     """Columns that order rows of one key and sequence, of the table or of the incoming rows only."""
+    deletes: bool = False
+    """Whether every row deletes its key; then rows need no more than the key and the sequence."""
+    within: Node | None = None
+    """Every row must satisfy it."""
+    prefix: str = ""
+    """What the names of new files begin with, so that those of one write can be told from others."""
     unsettled: bool = True
     """Whether the files say that they are not settled yet."""
 
@@ -63,3 +74,5 @@ class Upserted:
     """How many of them delete their key."""
     splits: list[Bucket]
     """The buckets that grew beyond their target and are split from now on."""
+    matched: list[Matched] = field(default_factory=list)
+    """The units that the writer has matched with their older files already."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,11 +12,13 @@ from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.conform import FIX, check_schema, conform
 from lakebed.core.errors import DataError
 from lakebed.core.options import Options
-from lakebed.core.partition import encode_value, partition_path
+from lakebed.core.partition import encode_value
+from lakebed.core.predicate import Node, evaluate, render
 from lakebed.core.properties import value_of
 from lakebed.core.schema import STRING
 from lakebed.core.steps import Step, reach
 from lakebed.delta.paths import encode
+from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.partitioning import PartitionRow, split
 from lakebed.storage.parquet_writer import ParquetFileWriter, WrittenFile
 from lakebed.storage.store import Store
@@ -31,6 +32,10 @@ class WriteOrder:
     table_name: str
     metadata: Metadata
     options: Options
+    within: Node | None = None
+    """Every row must satisfy it."""
+    prefix: str = ""
+    """What the names of new files begin with, so that those of one write can be told from others."""
 
 
 @dataclass
@@ -94,12 +99,9 @@ class TableWriter:
         return sum(file.writer.buffered_bytes for file in self._open.values())
 
     def _new_file(self, values: PartitionRow) -> _OpenFile:
-        names = [f.physical_name for f in self._partition]
-        folder = partition_path(names, self._encoded(values)) if names else ""
-        path = f"{folder}/{uuid.uuid4()}.parquet" if folder else f"{uuid.uuid4()}.parquet"
         writer = ParquetFileWriter(
             self._order.store,
-            path,
+            new_path(self._encoded(values), None, self._order.prefix),
             self._order.metadata.schema,
             self._order.options,
             indexed_columns=self._indexed,
@@ -107,8 +109,8 @@ class TableWriter:
         reach(Step.WRITE_OPENED)
         return _OpenFile(writer, values)
 
-    def _encoded(self, values: PartitionRow) -> list[str | None]:
-        return [encode_value(v, f.type) for v, f in zip(values, self._partition, strict=True)]
+    def _encoded(self, values: PartitionRow) -> dict[str, str | None]:
+        return {f.physical_name: encode_value(v, f.type) for v, f in zip(values, self._partition, strict=True)}
 
     def _close(self, values: PartitionRow) -> None:
         file = self._open.pop(values)
@@ -118,10 +120,9 @@ class TableWriter:
         self._done.append(self._action(written, values))
 
     def _action(self, written: WrittenFile, values: PartitionRow) -> AddFile:
-        names = [f.physical_name for f in self._partition]
         return AddFile(
             path=encode(written.path),
-            partition_values=dict(zip(names, self._encoded(values), strict=True)),
+            partition_values=self._encoded(values),
             size=written.size,
             modification_time=written.mtime_ms,
             data_change=True,
@@ -142,7 +143,9 @@ def conformed(reader: pa.RecordBatchReader, order: WriteOrder) -> Iterator[pa.Re
         if batch.num_rows:
             fitting = conform(batch, schema, table_name=order.table_name)
             spelled = without_empty_partitions(fitting, order.metadata)
-            yield fitting if spelled is fitting else conform(spelled, schema, table_name=order.table_name)
+            rows = fitting if spelled is fitting else conform(spelled, schema, table_name=order.table_name)
+            refuse_outside(rows, order.within, order.table_name)
+            yield rows
 
 
 def without_empty_partitions(batch: pa.RecordBatch, metadata: Metadata) -> pa.RecordBatch:
@@ -154,6 +157,20 @@ def without_empty_partitions(batch: pa.RecordBatch, metadata: Metadata) -> pa.Re
             nulled = pc.if_else(empty, pa.scalar(None, column.type), column)
             batch = batch.set_column(at, batch.schema.field(at), nulled)
     return batch
+
+
+def refuse_outside(rows: pa.RecordBatch, within: Node | None, table_name: str) -> None:
+    """Raise DataError for rows that do not satisfy ``within``."""
+    if within is None:
+        return
+    outside = pc.invert(evaluate(within, rows).fill_null(False))
+    if pc.any(outside).as_py():
+        example = rows.filter(outside).slice(0, 1).to_pylist()[0]
+        raise DataError(
+            f"table {table_name}: rows lie outside of the part that is overwritten",
+            (f"{pc.sum(outside).as_py()} row(s) do not satisfy {render(within)}, for example {example}",),
+            fix="nothing was written; change the rows or the predicate",
+        )
 
 
 def write_rows(reader: pa.RecordBatchReader, order: WriteOrder) -> tuple[list[AddFile], int]:

@@ -1,0 +1,177 @@
+"""The one write command of Spark: a frame's rows become files in tasks; the caller's draft commits them once."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lakebed.core.actions import AddFile, Metadata
+from lakebed.core.conform import FIX, check_schema
+from lakebed.core.errors import DataError, LakebedError
+from lakebed.core.file_tags import BATCH
+from lakebed.core.keyed import KeySpec
+from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.schema_spark import from_spark
+from lakebed.engine.incoming import Settles
+from lakebed.engine.keyed_write import KeyedWriter
+from lakebed.engine.settle_order import Settling
+from lakebed.engine.settlement import Matched
+from lakebed.engine.upsert_order import Upserted, UpsertOrder
+from lakebed.engine.write import WriteOrder
+from lakebed.spark.abandoned import remove_all, remove_but
+from lakebed.spark.job import collected, setting
+from lakebed.spark.message import ROWS, Message, from_rows
+from lakebed.spark.write_plan import for_append, for_upsert
+from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
+from lakebed.storage.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# More files than this are not sent to every task; their buckets are settled when it is known which were touched.
+_MOST_FILES = 4096
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """The rows of a frame, which tasks write. The frame is computed once."""
+
+    frame: DataFrame
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows. Raises SchemaError for types that no table has."""
+        return arrow_schema(self.frame)
+
+    def write(self, order: WriteOrder) -> list[AddFile]:
+        """Write the rows into a table without a key."""
+        self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))
+        order = replace(order, prefix=_prefix())
+        frame = for_append(self.frame, order.metadata, order.options)
+        done = _Job(order.store, order.metadata, order.table_name, order.prefix).run(frame, WriteTask(order))
+        return [add for message in done for add in message.files]
+
+    def upsert(self, order: UpsertOrder, settles: Settles) -> Upserted:
+        """Write the rows as upsert files. Tasks that have whole buckets settle them."""
+        KeyedWriter(order).expect(self.schema)
+        self._check(order.metadata, order.table_name, ())
+        arranged = for_upsert(self.frame, order)
+        order = replace(order, prefix=_prefix(), share_bits=arranged.share_bits)
+        settling = _sendable(settles(), order.prefix) if arranged.whole_buckets else None
+        job = _Job(order.store, order.metadata, order.table_name, order.prefix)
+        done = job.run(arranged.frame, UpsertTask(order, settling))
+        files = [add for message in done for add in message.files]
+        return Upserted(
+            files=files if arranged.whole_buckets else _one_batch(files, order.key),
+            rows=sum(message.rows for message in done),
+            deletes=sum(message.deletes for message in done),
+            splits=list(dict.fromkeys(split for message in done for split in message.splits)),
+            matched=_whole(done, order.key),
+        )
+
+    def _check(self, metadata: Metadata, table_name: str, problems: Sequence[str]) -> None:
+        """Raise DataError for problems, and for names that differ in case where the session minds it."""
+        found = list(problems)
+        if setting(self.frame.sparkSession, "spark.sql.caseSensitive", "false") == "true":
+            names = {name.casefold(): name for name in metadata.schema.names}
+            found += [
+                f"column {name}: not in the table (did you mean {names[name.casefold()]!r}?); the session has "
+                "spark.sql.caseSensitive"
+                for name in self.frame.columns
+                if name not in metadata.schema.names and name.casefold() in names
+            ]
+        if found:
+            raise DataError(f"table {table_name}: the rows do not fit", tuple(found), fix=FIX)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """The columns of a frame; those without a type are null. Raises SchemaError for types that no table has."""
+    from pyspark.sql.types import NullType, StructType
+
+    fields = frame.schema.fields
+    typed = to_arrow(from_spark(StructType([f for f in fields if not isinstance(f.dataType, NullType)])))
+    known = iter(typed)
+    return pa.schema([pa.field(f.name, pa.null()) if isinstance(f.dataType, NullType) else next(known) for f in fields])
+
+
+def _prefix() -> str:
+    return f"{uuid.uuid4().hex[:16]}-"
+
+
+def _sendable(settling: Settling | None, prefix: str) -> Settling | None:
+    """What tasks get to settle with; nothing if it is too much to be sent to all of them."""
+    if settling is None or len(settling.files) > _MOST_FILES:
+        return None
+    rewriter = settling.order.rewriter
+    order = replace(settling.order, rewriter=replace(rewriter, order=replace(rewriter.order, prefix=prefix)))
+    return replace(settling, order=order)
+
+
+def _one_batch(files: list[AddFile], key: KeySpec) -> list[AddFile]:
+    """Rows of one key may be in files of several tasks, and are merged as one batch all the same."""
+    if not key.combines or len(files) < 2:
+        return files
+    batch = uuid.uuid4().hex
+    return [replace(add, tags={**(add.tags or {}), BATCH: batch}) for add in files]
+
+
+def _whole(done: Sequence[Message], key: KeySpec) -> list[Matched]:
+    """What the tasks have settled, but for units that more than one task has files of."""
+    tasks: dict[object, set[int]] = {}
+    for message in done:
+        for add in message.files:
+            tasks.setdefault(key.bucket(add), set()).add(message.task)
+    return [
+        one for message in done for one in message.matched if all(len(tasks.get(b, ())) <= 1 for b in one.unit.buckets)
+    ]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One job that writes files; unless it succeeds as a whole, none of them remains."""
+
+    store: Store
+    metadata: Metadata = field(hash=False)
+    table_name: str
+    prefix: str
+
+    def run(self, frame: DataFrame, work: WriteTask | UpsertTask) -> list[Message]:
+        """The messages of all tasks. Raises JobError, or what a task says of rows that do not fit."""
+        try:
+            messages = from_rows(collected(frame.mapInArrow(task_of(work), ROWS), self.table_name))
+            self._refuse(messages)
+        except BaseException:
+            remove_all(self.store, self.metadata, self.prefix, self.table_name)
+            raise
+        if self._others_tried(frame, messages):
+            kept = {path for message in messages for path in _paths(message)}
+            remove_but(self.store, self.prefix, kept, self.table_name)
+        return messages
+
+    def _refuse(self, messages: Sequence[Message]) -> None:
+        refused = [message for message in messages if message.error is not None]
+        if not refused:
+            return
+        error = refused[0].error
+        if isinstance(error, DataError):
+            problems = [p for one in refused if isinstance(one.error, DataError) for p in one.error.problems]
+            raise DataError(
+                f"{error.title} (each task counts its own rows)", tuple(dict.fromkeys(problems)), fix=error.fix
+            )
+        assert isinstance(error, LakebedError)
+        raise error
+
+    def _others_tried(self, frame: DataFrame, messages: Sequence[Message]) -> bool:
+        """Whether there may be files of attempts that did not count."""
+        if any(message.attempt for message in messages):
+            return True
+        return setting(frame.sparkSession, "spark.speculation", "false") == "true"
+
+
+def _paths(message: Message) -> list[str]:
+    fresh = [add.file_path for one in message.matched for add, _ in one.fresh]
+    return [*(add.file_path for add in message.files), *fresh]
