@@ -54,6 +54,10 @@ OPTIONS: tuple[Option, ...] = (
     Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, or of a compaction", minimum=1),
     Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
+    Option(
+        "distribute_from", "size", 256 * MIB,
+        "size of files from which maintenance runs as a Spark job, if there is Spark",
+    ),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
@@ -111,6 +115,7 @@ class Options:
     writer_memory_limit: int = 512 * MIB
     key_cache_size: int = 256 * MIB
     file_target_size: int = 128 * MIB
+    distribute_from: int = 256 * MIB
     commit_retries: int = 10
     compression: str = "zstd"
     sync: bool = True

@@ -5,8 +5,9 @@ The engine knows only this protocol; ``lakebed.spark`` fills it in.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lakebed.core.errors import LakebedError
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
+    from lakebed.engine.workforce import NewFiles
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 METADATA_COLUMNS = ("_file", "_row_index", "_commit_version", "_bucket", "_partition")
 """What a frame can tell of each row besides its columns, on request."""
@@ -39,6 +44,16 @@ class Distribution(Protocol):
 
     def frame(self, order: FrameOrder) -> Any:
         """The rows as a lazy frame of the cluster, fixed to the state of the order."""
+
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        sizes: Sequence[int],
+        made: Callable[[Result], Iterable[str]],
+        files: NewFiles,
+    ) -> list[Result]:
+        """The result of each item, in their order. Unless all succeed, no file that was made for one remains."""
 
     def rows(self, frame: Any) -> Incoming:
         """The rows of a frame, which the cluster writes."""

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.core.schema_spark import to_spark
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.frames import read_rows
 from lakebed.engine.incoming import Incoming
+from lakebed.engine.workforce import NewFiles
+from lakebed.spark.each import run_each
 from lakebed.spark.write import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class SparkDistribution:
@@ -24,6 +31,17 @@ class SparkDistribution:
     def session(self) -> SparkSession:
         """The session that the caller passed."""
         return self._session
+
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        sizes: Sequence[int],
+        made: Callable[[Result], Iterable[str]],
+        files: NewFiles,
+    ) -> list[Result]:
+        """The result of each item, in their order, by one job."""
+        return run_each(self._session, work, items, sizes, made, files)
 
     def rows(self, frame: DataFrame) -> Incoming:
         """The rows of a frame, which tasks write."""
