@@ -77,8 +77,8 @@ class Vacuumed:
     """How many versions expired."""
     files: pa.Table = field(hash=False, repr=False)
     """``path``, ``size`` and ``reason`` of each file, by path. The reason is ``no version needs it`` for a file of
-    versions that expired now, and ``orphan`` for one that no version has that the table remembers: mostly what a
-    killed writer left."""
+    versions that expired now, ``orphan`` for one that no version has that the table remembers: mostly what a
+    killed writer left, and ``list of a scan`` for what Spark read the table by."""
     failed: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Files that could not be deleted, and why; the next vacuum tries again."""
 

@@ -19,7 +19,7 @@ from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
 from lakebed.engine.land import land
 from lakebed.engine.lease import Lease
-from lakebed.engine.maintain import Maintained, compact, settle, settle_after
+from lakebed.engine.maintain import Maintained, compact, settle, settle_after, settled_on_read
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
@@ -56,12 +56,15 @@ class Table(Writable[Commit]):
     def _point(self) -> ReadPoint:
         return StoredPoint(self._handle, self._state())
 
+    def _read_point(self) -> ReadPoint:
+        return StoredPoint(self._handle, settled_on_read(self._handle, self._state()))
+
     def _leased(self) -> tuple[ReadPoint, Lease | None]:
         return self._newest(lambda point: (point, point.lease()))
 
     def _read(self, work: Callable[[ReadPoint], Result]) -> Result:
         """No lease: mostly nobody takes away the newest version's files. Where somebody has, a newer one is read."""
-        point = self._point()
+        point = self._read_point()
         try:
             return work(point)
         except (FileMissingError, NotFoundError) as error:
@@ -72,7 +75,7 @@ class Table(Writable[Commit]):
     def _newest(self, work: Callable[[ReadPoint], Result]) -> Result:
         """What ``work`` makes of the newest version, whose successor may come, and which may expire, meanwhile."""
         for _ in range(_RACES):
-            point = self._point()
+            point = self._read_point()
             try:
                 return work(point)
             except NotFoundError as error:

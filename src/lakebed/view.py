@@ -16,7 +16,14 @@ from lakebed.core.predicate import Node, parse
 from lakebed.core.properties import to_properties
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
-from lakebed.engine.distribution import METADATA_COLUMNS, Distribution, FrameOrder, not_distributed
+from lakebed.engine.distribution import (
+    AUTO,
+    ENGINES,
+    METADATA_COLUMNS,
+    Distribution,
+    FrameOrder,
+    not_distributed,
+)
 from lakebed.engine.lease import Lease, held, stream
 from lakebed.engine.point import ReadPoint, SettledPoint
 from lakebed.engine.scan import ScanOrder, scan
@@ -156,14 +163,21 @@ class Readable(ABC):
         return frame
 
     def df(
-        self, columns: Sequence[str] | None = None, where: Any = None, *, metadata_columns: Sequence[str] = ()
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        *,
+        metadata_columns: Sequence[str] = (),
+        engine: str = AUTO,
     ) -> pyspark.sql.DataFrame:
         """All qualifying rows as a Spark DataFrame, fixed to the version that is read now.
 
         ``columns`` and ``where`` keep Spark away from files that are not needed; what is asked of the DataFrame
         later is limited by Spark itself. ``metadata_columns`` are some of ``_file``, ``_row_index``,
-        ``_commit_version``, ``_bucket`` and ``_partition``. Raises LakebedError if the warehouse was opened without
-        Spark.
+        ``_commit_version``, ``_bucket`` and ``_partition``. ``engine`` is ``"native"`` (Spark reads the Parquet files),
+        ``"arrow"`` (Lakebed reads them, in tasks of Spark) or ``"auto"``; ``explain`` tells which and why.
+        The version stays readable for an hour, whatever expires meanwhile. Raises LakebedError if the warehouse was
+        opened without Spark.
 
         >>> import lakebed, tempfile
         >>> lake = lakebed.connect(tempfile.mkdtemp(), spark=spark)  # doctest: +SKIP
@@ -172,25 +186,61 @@ class Readable(ABC):
         >>> t.df(where="n > 1").collect()  # doctest: +SKIP
         [Row(n=2)]
         """
-        extra = self._metadata_columns(metadata_columns)
-        frame: pyspark.sql.DataFrame = self._read(lambda point: self._frame(point, columns, where, extra))
+        cluster = self._cluster()
+
+        def make(point: ReadPoint) -> Any:
+            point.promise()
+            return cluster.frame(self._frame_order(point, columns, where, metadata_columns, engine))
+
+        frame: pyspark.sql.DataFrame = self._read(make)
         return frame
 
-    def _frame(self, point: ReadPoint, columns: Sequence[str] | None, where: Any, extra: tuple[str, ...]) -> Any:
+    def explain(
+        self,
+        columns: Sequence[str] | None = None,
+        where: Any = None,
+        *,
+        metadata_columns: Sequence[str] = (),
+        engine: str = AUTO,
+    ) -> str:
+        """How ``df`` with the same arguments is read, and why.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp(), spark=spark)  # doctest: +SKIP
+        >>> t = lake.create_table("n", "n BIGINT")  # doctest: +SKIP
+        >>> _ = t.append([{"n": 1}, {"n": 2}])  # doctest: +SKIP
+        >>> print(t.explain())  # doctest: +SKIP
+        table default.n at version 1: Spark reads Parquet itself
+        native scan of 1 file(s), 0 of them with dead rows, as bitmaps of up to 0 bytes
+        """
+        cluster = self._cluster()
+        return self._read(
+            lambda point: cluster.explain(self._frame_order(point, columns, where, metadata_columns, engine))
+        )
+
+    def _cluster(self) -> Distribution:
         if self._distribution is None:
             raise not_distributed(self._name)
-        return self._distribution.frame(FrameOrder(point, self._order(point, columns, where), extra))
+        return self._distribution
 
-    def _metadata_columns(self, given: Sequence[str]) -> tuple[str, ...]:
-        names = column_names(given, "metadata_columns=")
-        unknown = [name for name in names if name not in METADATA_COLUMNS]
-        if unknown or len(set(names)) < len(names):
+    def _frame_order(
+        self, point: ReadPoint, columns: Sequence[str] | None, where: Any, facts: Sequence[str], engine: str
+    ) -> FrameOrder:
+        names = column_names(facts, "metadata_columns=")
+        if set(names) - set(METADATA_COLUMNS) or len(set(names)) < len(names):
             raise InputError(
                 f"table {self._name}: metadata_columns= names each once",
                 expected=f"some of {', '.join(METADATA_COLUMNS)}",
                 found=", ".join(map(repr, names)),
             )
-        return names
+        taken = [name for name in names if point.metadata.schema.find(name) is not None]
+        if taken:
+            raise InputError(
+                f"table {self._name} has a column {taken[0]!r} of its own", fix="rename it, or leave it out"
+            )
+        if engine not in ENGINES:
+            raise InputError("engine= says who reads", expected=f"one of {', '.join(ENGINES)}", found=repr(engine))
+        return FrameOrder(point, self._order(point, columns, where), names, engine)
 
     def count(self, where: Any = None) -> int:
         """How many rows qualify; without a predicate no data file is opened.

@@ -13,7 +13,7 @@ from lakebed.view import Readable
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("method", [Readable.df], ids=lambda method: method.__qualname__)
+@pytest.mark.parametrize("method", [Readable.df, Readable.explain], ids=lambda method: method.__qualname__)
 def test_example_runs(method: Callable[..., Any], spark: Any) -> None:
     [found] = doctest.DocTestFinder().find(method, globs={"spark": spark})
     assert found.examples

@@ -55,8 +55,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
     Option(
-        "distribute_from", "size", 256 * MIB,
-        "size of files from which maintenance runs as a Spark job, if there is Spark",
+        "distribute_from", "size", 256 * MIB, "size of files from which work on them is a Spark job, if there is Spark",
     ),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
     Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
@@ -66,6 +65,10 @@ OPTIONS: tuple[Option, ...] = (
         "whether Spark brings the rows of a bucket, or of a partition, together to write them", choices=SHUFFLES,
     ),
     Option("progress", "boolean", False, "show progress of long work"),
+    Option(
+        "broadcast_limit", "size", 128 * MIB,
+        "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
+    ),
     Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
         also=("fs.defaultFS",), deprecated=("fs.default.name",),
@@ -121,6 +124,7 @@ class Options:
     sync: bool = True
     shuffle: str = "auto"
     progress: bool = False
+    broadcast_limit: int = 128 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None

@@ -145,6 +145,13 @@ PROPERTIES: Mapping[str, Property] = {
         ),
         Property("merge", "lakebed.merge", "on-write", "when an upsert is settled: by itself or later", _merge),
         Property(
+            "settle-on-read",
+            "lakebed.settle-on-read",
+            "false",
+            "a read of the newest version keeps what it has to settle, as a commit",
+            _boolean,
+        ),
+        Property(
             "dynamic-bucket.target-rows",
             "lakebed.dynamic-bucket.target-rows",
             "2000000",

@@ -7,7 +7,7 @@ are sorted by key, so that they are read once, side by side, and the rows of eac
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 
@@ -29,8 +29,6 @@ from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
 
 __all__ = ["Combined", "combine"]
-
-Find = Callable[[ResolveOrder, BucketFiles], Places]
 
 # The part of the memory limit for rows that are read and wait to be merged; merging makes copies of them.
 _READING = 4
@@ -61,16 +59,16 @@ class Combined:
         return _Rows(self, tuple(names), tombstones).tables()
 
 
-def combine(order: ResolveOrder, files: BucketFiles, *, find: Find = find_places) -> Combined:
+def combine(order: ResolveOrder, files: BucketFiles, places: Places | None = None) -> Combined:
     """The dead rows of a bucket whose engine combines rows, and a maker of its new rows.
 
-    ``find`` matches the keys; readers pass one that remembers. Raises FileMissingError, CorruptFileError, and
+    ``places`` are those that ``find_places`` has found already. Raises FileMissingError, CorruptFileError, and
     LakebedError after a fork.
     """
     refuse_fork(order)
-    places = find(order, files)
+    found = find_places(order, files) if places is None else places
     unsettled = {add.path: BitMap64(range(add.num_records or 0)) for add in files.unsettled}
-    return Combined({**places.dead, **unsettled}, order, files, places)
+    return Combined({**found.dead, **unsettled}, order, files, found)
 
 
 class _Rows:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+Order = TypeVar("Order")
+
+AUTO, NATIVE, ARROW = ENGINES = ("auto", "native", "arrow")
+"""Who reads a frame: the cluster's own reader of Parquet files, or this engine in its tasks."""
 METADATA_COLUMNS = ("_file", "_row_index", "_commit_version", "_bucket", "_partition")
 """What a frame can tell of each row besides its columns, on request."""
 
@@ -33,6 +37,7 @@ class FrameOrder:
     """Columns and predicate; every row that comes out satisfies the predicate."""
     metadata_columns: tuple[str, ...] = ()
     """Some of METADATA_COLUMNS, which come after the columns."""
+    engine: str = AUTO
 
 
 class Distribution(Protocol):
@@ -54,6 +59,15 @@ class Distribution(Protocol):
         files: NewFiles,
     ) -> list[Result]:
         """The result of each item, in their order. Unless all succeed, no file that was made for one remains."""
+
+    def explain(self, order: FrameOrder) -> str:
+        """How that frame is read, and why."""
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
+        """What ``task``, a function of a module, makes of each order, in their order: one task of the cluster each.
+
+        ``name`` is the table's. The task makes no file. Raises what it raises, or JobError.
+        """
 
     def rows(self, frame: Any) -> Incoming:
         """The rows of a frame, which the cluster writes."""

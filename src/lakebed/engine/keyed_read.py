@@ -6,8 +6,7 @@ does not satisfy the rest of it must still hide the older one that does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lakebed.core.actions import AddFile
@@ -17,12 +16,12 @@ from lakebed.core.predicate import Node, conjunction, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.predicate.nodes import And
 from lakebed.engine.combine import combine
-from lakebed.engine.resolution_cache import find_places_once, resolve_once
-from lakebed.engine.resolve import BucketFiles, ResolveOrder
+from lakebed.engine.combining.places import find_places
+from lakebed.engine.distribution import Distribution
+from lakebed.engine.resolution_cache import make_once
+from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.source import MergedRows, Source, Sources, plain
 from lakebed.engine.unit import fold_order, units_of
-
-RESOLVE_THREADS = 4
 
 
 def about_keys(predicate: Node | None, key: KeySpec) -> Node | None:
@@ -47,37 +46,41 @@ class KeyedRead:
     """How the files of a key table are read."""
 
     order: ResolveOrder
-    table_id: str
+    distribution: Distribution | None = None
 
     def sources(self, files: Sequence[AddFile], predicate: Node | None) -> Sources:
         """What to read of ``files``, which must hold all files of a unit that the key part of the predicate leaves."""
         clean: list[AddFile] = []
-        dirty: list[Sequence[AddFile]] = []
+        dirty: list[BucketFiles] = []
         for members in units_of(files, self.order.key).values():
             if any(is_unsettled(add) for add in members):
-                dirty.append(members)
+                old = tuple(add for add in members if not is_unsettled(add))
+                dirty.append(BucketFiles(old, fold_order(members)))
             else:
                 clean.extend(members)
-        with ThreadPoolExecutor(max_workers=RESOLVE_THREADS, thread_name_prefix="lakebed-resolve") as pool:
-            wanted = about_keys(predicate, self.order.key)
-            resolved = list(pool.map(lambda members: self._resolved(members, wanted), dirty))
-        found = [*plain(clean), *(source for part in resolved for source in part)]
+        wanted = about_keys(predicate, self.order.key)
+        resolved = self._combined(dirty, wanted) if self.order.key.combines else self._resolved(dirty)
+        found = [*plain(clean), *resolved]
         return found if predicate is None else self._matching(found, predicate)
 
-    def _resolved(self, members: Sequence[AddFile], wanted: Node | None) -> list[Source | MergedRows]:
-        old = tuple(add for add in members if not is_unsettled(add))
-        files = BucketFiles(old, fold_order(members))
-        if self.order.key.combines:
-            return self._combined(files, wanted)
-        resolution = resolve_once(self.order, files)
-        sources = [Source(add, resolution.dead.get(add.path)) for add in members]
-        return [source for source in sources if source.live_rows != 0]
+    def _resolved(self, dirty: Sequence[BucketFiles]) -> Iterator[Source]:
+        resolutions = make_once(resolve, self.order, dirty, self.distribution)
+        for files, resolution in zip(dirty, resolutions, strict=True):
+            for add in (*files.settled, *files.unsettled):
+                source = Source(add, resolution.dead.get(add.path))
+                if source.live_rows != 0:
+                    yield source
 
-    def _combined(self, files: BucketFiles, wanted: Node | None) -> list[Source | MergedRows]:
+    def _combined(self, dirty: Sequence[BucketFiles], wanted: Node | None) -> Iterator[Source | MergedRows]:
         """Merging makes rows, which costs more than finding dead ones: keys that are not wanted are left out."""
-        combined = combine(replace(self.order, where=wanted), files, find=find_places_once)
-        sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
-        return [*(source for source in sources if source.live_rows != 0), MergedRows(combined.tables)]
+        order = replace(self.order, where=wanted)
+        for files, places in zip(dirty, make_once(find_places, order, dirty, self.distribution), strict=True):
+            combined = combine(order, files, places)
+            for add in files.settled:
+                source = Source(add, combined.dead.get(add.path))
+                if source.live_rows != 0:
+                    yield source
+            yield MergedRows(combined.tables)
 
     def _matching(self, sources: Sources, predicate: Node) -> Sources:
         """The sources that may hold a qualifying row, now that every dead row is known."""

@@ -25,6 +25,8 @@ from lakebed.metastore import Metastore
 LEASE_MS = 10 * 60 * 1000
 """For how long a version is kept for a reader that does not say any more that it is there."""
 RENEW_SECONDS = 180.0
+PROMISED_MS = 60 * 60 * 1000
+"""For how long a version is kept for a reader that is lazy: it may begin at any time, and nobody sees it end."""
 
 Item = TypeVar("Item")
 _log = logging.getLogger(__name__)
@@ -74,6 +76,26 @@ def take(handle: Handle, version: int) -> Lease | None:
         _warn_once(str(handle.metastore), str(error))
         return None
     return Lease(handle.metastore, holder)
+
+
+def promise(handle: Handle, version: int) -> None:
+    """Keep a version readable for a while, for a reader that nobody sees finish. Raises NotFoundError as ``take``."""
+    claim = (str(handle.metastore), handle.table_id, version)
+    now = now_ms()
+    if _promised.get(claim, 0) > now + PROMISED_MS // 2:
+        return
+    try:
+        handle.metastore.lease(handle.table_id, version, f"frame-{uuid.uuid4()}", now + PROMISED_MS)
+    except MetastoreError as error:
+        _warn_once(str(handle.metastore), str(error))
+        return
+    for old in [old for old, until in _promised.items() if until < now]:
+        del _promised[old]
+    _promised[claim] = now + PROMISED_MS
+
+
+_promised: dict[tuple[str, str, int], int] = {}
+"""Until when this process has kept versions readable."""
 
 
 @contextmanager

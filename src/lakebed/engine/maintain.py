@@ -16,6 +16,7 @@ from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
+from lakebed.core.properties import value_of
 from lakebed.engine.compact_order import CompactOrder
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
@@ -23,6 +24,7 @@ from lakebed.engine.settle import settle_units, settlements
 from lakebed.engine.settlement import Settlement, made_for, size_of
 from lakebed.engine.unit import Unit, units_of, unsettled_units
 from lakebed.engine.workforce import Workload
+from lakebed.metastore import TableState
 
 COMPACT_THREADS = 2
 _RACES = 12
@@ -80,6 +82,29 @@ def settle_after(draft: Draft) -> None:
         ),
         stacklevel=2,
     )
+
+
+def settled_on_read(handle: Handle, state: TableState) -> TableState:
+    """The state that a reader of the newest one reads: if the table wants that of readers, one that is settled.
+
+    A reader that cannot write reads all the same: a failure is a warning.
+    """
+    wanted = value_of("settle-on-read", state.metadata.configuration) == "true"
+    if not wanted or KeySpec.of(state.metadata) is None:
+        return state
+    if not handle.metastore.has_unsettled(handle.table_id, state.version):
+        return state
+    try:
+        _settle_newest(handle)
+    except LakebedError as error:
+        warnings.warn(
+            UnsettledWarning(
+                f"table {handle.name}: what this read had to settle could not be kept ({error}); "
+                "the next one does it again"
+            ),
+            stacklevel=5,
+        )
+    return handle.metastore.state(handle.table_id)
 
 
 def _settle_newest(handle: Handle) -> bool:

@@ -16,7 +16,7 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.snapshot import Snapshot
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.keyed_read import KeyedRead, about_keys
-from lakebed.engine.lease import Lease, take
+from lakebed.engine.lease import Lease, promise, take
 from lakebed.engine.plan import FILES_SCHEMA, plan
 from lakebed.engine.plan import describe as describe_set
 from lakebed.engine.resolve import ResolveOrder
@@ -45,6 +45,10 @@ class ReadPoint(ABC):
     def lease(self) -> Lease | None:
         """Keep the state readable until the lease ends; None where nothing can. Raises NotFoundError if it is gone."""
         return None
+
+    def promise(self) -> None:
+        """Keep the state readable for a while, where that is possible. Raises NotFoundError if it is gone."""
+        return
 
     def describe(self, predicate: Node | None) -> pa.Table:
         """The same files as a table for people."""
@@ -84,6 +88,10 @@ class StoredPoint(ReadPoint):
         """Noted in the metastore."""
         return take(self.handle, self.version)
 
+    def promise(self) -> None:
+        """Noted in the metastore."""
+        promise(self.handle, self.version)
+
     def describe(self, predicate: Node | None) -> pa.Table:
         """Columnar all the way: no object per file."""
         metastore, table_id = self.handle.metastore, self.handle.table_id
@@ -113,6 +121,10 @@ class DraftPoint(ReadPoint):
     def lease(self) -> Lease | None:
         """Of the version that the transaction began with."""
         return take(self.draft.handle, self.version)
+
+    def promise(self) -> None:
+        """Of the version that the transaction began with."""
+        promise(self.draft.handle, self.version)
 
     def sources(self, predicate: Node | None) -> Sources:
         """Files minus dead rows; pending upserts are resolved first."""
@@ -169,10 +181,14 @@ class SettledPoint(ReadPoint):
         """Of that state."""
         return self.point.lease()
 
+    def promise(self) -> None:
+        """Of that state."""
+        self.point.promise()
+
 
 def _keyed_read(handle: Handle, metadata: Metadata, key: KeySpec) -> KeyedRead:
     order = ResolveOrder(store=handle.store, table_name=handle.name, metadata=metadata, key=key, options=handle.options)
-    return KeyedRead(order, handle.table_id)
+    return KeyedRead(order, handle.distribution)
 
 
 def describe(files: Sequence[AddFile]) -> pa.Table:

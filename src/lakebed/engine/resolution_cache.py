@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 from pyroaring import BitMap64
 
 from lakebed.core.options import MIB
 from lakebed.core.predicate import render
-from lakebed.engine.combining.places import Places, find_places
-from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder, resolve
+from lakebed.engine.combining.places import Places
+from lakebed.engine.distribution import Distribution
+from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder
 
 DEFAULT_BYTES = 256 * MIB
 
@@ -60,6 +62,11 @@ class ResolutionCache:
         self._keep(key, made)
         mine.set_result(made)
         return made
+
+    def has(self, key: Hashable) -> bool:
+        """Whether the resolution of that key is kept."""
+        with self._lock:
+            return key in self._made
 
     def clear(self) -> None:
         """Forget everything that is kept."""
@@ -114,14 +121,49 @@ def cache_key(order: ResolveOrder, files: BucketFiles) -> Hashable:
 _shared = ResolutionCache()
 
 
-def resolve_once(order: ResolveOrder, files: BucketFiles) -> Resolution:
-    """What ``resolve`` gives, from the process's cache if it was asked before. Nobody may change it."""
-    return _shared.get(cache_key(order, files), lambda: resolve(order, files))
+RESOLVE_THREADS = 4
 
 
-def find_places_once(order: ResolveOrder, files: BucketFiles) -> Places:
-    """What ``find_places`` gives, from the process's cache if it was asked before. Nobody may change it."""
-    return _shared.get(cache_key(order, files), lambda: find_places(order, files))
+@dataclass(frozen=True)
+class _Work:
+    """One bucket's share of a job."""
+
+    make: Callable[[ResolveOrder, BucketFiles], Resolution | Places]
+    order: ResolveOrder
+    files: BucketFiles
+
+
+def _do(work: _Work) -> Resolution | Places:
+    return work.make(work.order, work.files)
+
+
+def make_once(
+    make: Callable[[ResolveOrder, BucketFiles], Made],
+    order: ResolveOrder,
+    buckets: Sequence[BucketFiles],
+    distribution: Distribution | None,
+) -> list[Made]:
+    """What ``make``, which is ``resolve`` or ``find_places``, gives for each bucket. Nobody may change it.
+
+    What was asked before comes from the process's cache. The rest is one job of the distribution if that is large,
+    and is made by threads of this process otherwise.
+    """
+    keys = [cache_key(order, files) for files in buckets]
+    missing = {key: files for key, files in zip(keys, buckets, strict=True) if not _shared.has(key)}
+    done: dict[Hashable, Made] = {}
+    if missing and distribution is not None and _bytes(missing.values()) >= order.options.distribute_from:
+        made = distribution.run(_do, [_Work(make, order, files) for files in missing.values()], order.table_name)
+        done = dict(zip(missing, cast(list[Made], made), strict=True))
+
+    def one(key: Hashable, files: BucketFiles) -> Made:
+        return _shared.get(key, lambda: done[key] if key in done else make(order, files))
+
+    with ThreadPoolExecutor(max_workers=RESOLVE_THREADS, thread_name_prefix="lakebed-resolve") as pool:
+        return list(pool.map(one, keys, buckets))
+
+
+def _bytes(buckets: Iterable[BucketFiles]) -> int:
+    return sum(add.size for files in buckets for add in (*files.settled, *files.unsettled))
 
 
 def _after_fork() -> None:

@@ -22,6 +22,7 @@ from lakebed.delta.paths import decode
 from lakebed.engine.draft import Handle
 from lakebed.engine.expire import expire, foresee
 from lakebed.engine.leftovers import Directory, parts, vector_key
+from lakebed.engine.scan_lists import stale
 from lakebed.metastore import ReferencedPaths
 from lakebed.metastore.condemned import decoded
 from lakebed.storage.deletion_vector import vector_path
@@ -30,6 +31,7 @@ from lakebed.storage.store import FileInfo, Store
 
 UNNEEDED = "no version needs it"
 ORPHAN = "orphan"
+SCAN_LIST = "list of a scan"
 FILES_SCHEMA = pa.schema([("path", pa.string()), ("size", pa.int64()), ("reason", pa.string())])
 TEMPORARY_MS = 60 * 60 * 1000
 """A temporary file that has not been touched for so long is dead, however short the retention: it is the only kind
@@ -69,16 +71,24 @@ def vacuum(handle: Handle, retain_ms: int, *, dry_run: bool) -> Cleaned:
         known = handle.metastore.referenced_paths(handle.table_id)
     directory = Directory.of(handle.store, handle.metastore.state(handle.table_id).metadata)
     search = _Search.of(handle.store, known, freed, now, retain_ms)
+    lists = _lists(list(stale(handle.store, now, retain_ms)))
     empty: list[str] = []
     found = chain.from_iterable(map(search.among, parts(directory.files(empty), _LISTED)))
     if dry_run:
-        return Cleaned(versions, _report(list(found)))
+        return Cleaned(versions, _report([*found, lists]))
     removal = _Removal(handle, known.version, now)
     removal.run(found)
+    removal.delete(lists, lists["path"].to_pylist())
     for path in empty:
         handle.store.remove_empty_dir(path, unchanged_since=search.oldest_temporary)
     handle.metastore.forget_condemned(handle.table_id, now - CONDEMNED_MS)
     return Cleaned(versions, _report(removal.done), removal.failed)
+
+
+def _lists(files: Sequence[FileInfo]) -> pa.Table:
+    """Lists of scans are no version's, and no commit can need them."""
+    columns = [[file.path for file in files], [file.size for file in files], [SCAN_LIST] * len(files)]
+    return pa.table(columns, schema=FILES_SCHEMA)
 
 
 def _report(found: Sequence[pa.Table]) -> pa.Table:
@@ -168,13 +178,17 @@ class _Removal:
         for part in found:
             paths = self._condemned(part["path"].to_pylist())
             reach(Step.VACUUM_CONDEMNED)
-            failures = self.handle.store.delete_each(paths)
-            for path in paths:
-                self.handle.store.remove_empty_parents(path)
+            self.delete(part, paths)
             reach(Step.VACUUM_DELETED)
-            self.failed.update({path: str(error) for path, error in failures.items()})
-            gone = pa.array([path for path in paths if path not in failures], pa.string())
-            self.done.append(part.filter(pc.is_in(part["path"], gone)))
+
+    def delete(self, part: pa.Table, paths: Sequence[str]) -> None:
+        """Delete those files of ``part`` now."""
+        failures = self.handle.store.delete_each(paths)
+        for path in paths:
+            self.handle.store.remove_empty_parents(path)
+        self.failed.update({path: str(error) for path, error in failures.items()})
+        gone = pa.array([path for path in paths if path not in failures], pa.string())
+        self.done.append(part.filter(pc.is_in(part["path"], gone)))
 
     def _condemned(self, paths: Sequence[str]) -> list[str]:
         """Those of ``paths`` that may be deleted now."""

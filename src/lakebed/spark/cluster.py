@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from lakebed.core.schema_spark import to_spark
 from lakebed.engine.distribution import FrameOrder
-from lakebed.engine.frames import read_rows
 from lakebed.engine.incoming import Incoming
 from lakebed.engine.workforce import NewFiles
+from lakebed.spark import jobs
 from lakebed.spark.each import run_each
+from lakebed.spark.frames import Frames
 from lakebed.spark.write import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Order = TypeVar("Order")
 
 
 Item = TypeVar("Item")
@@ -26,6 +28,7 @@ class SparkDistribution:
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
+        self._frames = Frames(session)
 
     @property
     def session(self) -> SparkSession:
@@ -49,7 +52,12 @@ class SparkDistribution:
 
     def frame(self, order: FrameOrder) -> DataFrame:
         """The rows of one state of a table."""
-        from pyspark.sql.types import StructType
+        return self._frames.frame(order)[0]
 
-        schema = to_spark(order.scan.metadata.schema.select(order.scan.columns), StructType)
-        return self._session.createDataFrame(read_rows(order.scan, order.point.sources(order.scan.predicate)), schema)
+    def explain(self, order: FrameOrder) -> str:
+        """How those rows are read, and why."""
+        return self._frames.frame(order)[1].text
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
+        """Run the task on each order, as one Spark job."""
+        return jobs.run(self._session, task, orders, name)

@@ -1,0 +1,208 @@
+"""The native scan: Spark's own Parquet reader on exactly the files of a version, minus their dead rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap64
+
+from lakebed.core.predicate.coercion import FLOATS
+from lakebed.core.schema import Array, Field, Map, Struct, Type
+from lakebed.core.schema_spark import to_spark
+from lakebed.engine.described_scan import FACTS
+from lakebed.engine.distribution import FrameOrder
+from lakebed.engine.source import Source
+from lakebed.engine.tracked_scan import tracking_fields
+from lakebed.spark.conditions import condition, quoted
+from lakebed.spark.dead_blocks import BLOCK_BITS, BLOCK_KEY_BITS, BLOCK_WORDS, KEY, WORDS, dead_blocks
+from lakebed.spark.file_numbers import NumberedFiles, ordinal_of
+from lakebed.spark.manifest import write_manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType
+
+_ROW = "row"
+_READ_OPTIONS = {
+    "recursiveFileLookup": "true",  # partition values come from the log, never from names of directories
+    "ignoreMissingFiles": "false",  # whatever the session says: a file that is gone is an error, not fewer rows
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_FACT_TYPES = {"_file": "STRING", "_commit_version": "BIGINT", "_bucket": "BIGINT", "_partition": "STRING"}
+
+
+class UnreadableError(Exception):
+    """This Spark has no way to the files of a table: no connector, or no credentials."""
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A file of the scan, with all its dead rows."""
+
+    source: Source
+    dead: BitMap64 | None
+
+
+def native_frame(session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> DataFrame:
+    """The live rows of the files. Files without dead rows are a scan of their own, which joins nothing.
+
+    Raises StorageError if the list of files cannot be written, and what Spark raises if it cannot read it.
+    """
+    whole = [file for file in files if not file.dead]
+    holed = [file for file in files if file.dead]
+    parts = [_Scan.of(session, order, part).frame() for part in (whole, holed) if part]
+    return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """Spark's reader on some files."""
+
+    session: SparkSession
+    order: FrameOrder
+    numbered: NumberedFiles
+    dead: tuple[BitMap64 | None, ...]
+
+    @classmethod
+    def of(cls, session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> _Scan:
+        adds = tuple(file.source.add for file in files)
+        numbered = NumberedFiles(order.scan.store, order.scan.metadata, adds)
+        return cls(session, order, numbered, tuple(file.dead for file in files))
+
+    def frame(self) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        scan = self.order.scan
+        raw = self._raw()
+        hidden = raw.metadataColumn("_metadata")
+        number = F.unix_millis(hidden["file_modification_time"])
+        columns = [self._column(f, number).alias(f.name) for f in scan.needed]
+        facts = [self._fact(name, number, hidden).alias(name) for name in self.order.metadata_columns]
+        block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
+        own = self._own_prefix()
+        places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)] if any(self.dead) else []
+        rows = raw.select(*columns, *facts, *places)
+        if scan.predicate is not None:
+            rows = rows.filter(condition(scan.predicate))
+        if places:
+            rows = self._alive(rows, own)
+        return rows.select(*map(quoted, (*scan.columns, *self.order.metadata_columns)))
+
+    def _raw(self) -> DataFrame:
+        """The files' rows, dead ones too, under physical names."""
+        from pyspark.sql.types import StructType
+
+        stored = [*self.order.scan.stored]
+        if "_commit_version" in self.order.metadata_columns:
+            stored.append(tracking_fields(self.order.scan.metadata)[1])
+        schema = to_spark(physical(Struct(tuple(stored))), StructType)
+        store = self.order.scan.store
+        path = write_manifest(store, self.numbered.listed())
+        try:
+            raw = self.session.read.schema(schema).options(**_READ_OPTIONS).parquet(path)
+            if not store.location.is_local:
+                raw.schema  # noqa: B018 - on Spark Connect only this makes the server look at the path
+            return raw
+        except Exception as error:  # of a class that only a classic session has, or only Spark Connect
+            if store.location.is_local:
+                raise
+            raise UnreadableError(f"this Spark cannot read {store.location}: {_first_line(error)}") from error
+
+    def _column(self, field: Field, number: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        if field.name in self.order.scan.metadata.partition_columns:
+            return self.numbered.partition_value(field, number)
+        stored = F.col(quoted(field.physical_name))
+        if field.type in FLOATS:
+            # Parquet's statistics pass over NaN, which Spark takes for the largest number: a filter that Spark hands
+            # to the reader would lose rows. What looks like a computation is not handed down.
+            stored = F.nanvl(stored, stored)
+        elif _has_floats(field.type):
+            stored = F.coalesce(stored, stored)
+        return stored.cast(_spark_type(field.type)) if _is_renamed(field.type) else stored
+
+    def _fact(self, name: str, number: Column, hidden: Column) -> Column:
+        from pyspark.sql import functions as F
+
+        if name == "_row_index":
+            return hidden["row_index"]
+        fact = self.numbered.fact(FACTS[name][1], _FACT_TYPES[name], number)
+        if name == "_commit_version":
+            version = tracking_fields(self.order.scan.metadata)[1].physical_name
+            return F.coalesce(F.col(quoted(version)), fact)
+        return fact
+
+    def _own_prefix(self) -> str:
+        """What no column's name begins with."""
+        prefix = "__lakebed_"
+        while any(name.lower().startswith(prefix) for name in self.order.scan.metadata.schema.names):
+            prefix += "_"
+        return prefix
+
+    def _alive(self, rows: DataFrame, own: str) -> DataFrame:
+        """The rows whose bit is not set, of those in a block that has any set."""
+        blocks = dead_blocks((ordinal, dead) for ordinal, dead in enumerate(self.dead) if dead)
+        renamed = blocks.rename_columns([own + name for name in blocks.column_names])
+        words, row = own + WORDS, own + _ROW
+        word = f"get({words}, CAST(({row} >> 6) & {BLOCK_WORDS - 1} AS INT))"
+        alive = f"{words} IS NULL OR bit_get({word}, CAST({row} & 63 AS INT)) = 0"
+        broadcast = self.session.createDataFrame(renamed).hint("broadcast")
+        return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
+
+
+def physical(schema: Struct) -> Struct:
+    """The schema as data files have it; anything may be null, since columns may be missing in some of them.
+
+    >>> from lakebed.core.schema import LONG, MAPPING_NAME
+    >>> physical(Struct((Field("id", LONG, False, {MAPPING_NAME: "col-1"}),)))
+    Struct(fields=(Field(name='col-1', type=Primitive(name='long'), nullable=True, metadata={}),))
+    """
+    return Struct(tuple(Field(f.physical_name, _loose(f.type, physical=True)) for f in schema))
+
+
+def _loose(kind: Type, *, physical: bool = False) -> Type:
+    """The type without anything that is never null, under its names in files or those of today."""
+    match kind:
+        case Struct():
+            fields = ((f.physical_name if physical else f.name, f.type) for f in kind)
+            return Struct(tuple(Field(name, _loose(inner, physical=physical)) for name, inner in fields))
+        case Array():
+            return Array(_loose(kind.element, physical=physical))
+        case Map():
+            return Map(_loose(kind.key, physical=physical), _loose(kind.value, physical=physical))
+    return kind
+
+
+def _spark_type(kind: Type) -> DataType:
+    """The type with today's names: Spark casts structs field by field, whatever their names."""
+    from pyspark.sql.types import StructType
+
+    return to_spark(Struct((Field("c", _loose(kind)),)), StructType)["c"].dataType
+
+
+def _is_renamed(kind: Type) -> bool:
+    """Whether a field below has another name in files than it has today."""
+    match kind:
+        case Struct():
+            return any(f.name != f.physical_name or _is_renamed(f.type) for f in kind)
+        case Array():
+            return _is_renamed(kind.element)
+        case Map():
+            return _is_renamed(kind.key) or _is_renamed(kind.value)
+    return False
+
+
+def _has_floats(kind: Type) -> bool:
+    """Whether a filter on a member of the struct could be one on a floating-point number."""
+    return isinstance(kind, Struct) and any(f.type in FLOATS or _has_floats(f.type) for f in kind)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
