@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,7 +16,7 @@ from key_merge import Rules
 from key_model import KeyModel
 from model import ModelColumn, bag
 from test_vacuum import referenced, stored
-from worker_processes import Worker
+from worker_processes import Worker, workers_in_waiting
 
 import lakebed
 from lakebed.core.actions import now_ms
@@ -129,16 +127,8 @@ def test_every_step_is_passed_by_some_operation() -> None:
 
 @pytest.fixture(scope="module")
 def workers() -> Iterator[Callable[[], Worker]]:
-    """A function that gives a new process; others are being started meanwhile."""
-    waiting = deque(Worker(main) for _ in range(2))
-
-    def take() -> Worker:
-        waiting.append(Worker(main))
-        return waiting.popleft()
-
-    yield take
-    for worker in waiting:
-        worker.kill()
+    with workers_in_waiting(main) as take:
+        yield take
 
 
 @dataclass(frozen=True)
@@ -187,8 +177,7 @@ def kill_and_check(place: Place, worker: Worker, name: str, step: Step) -> None:
     for version, state in enumerate(model.states):
         state.adopt(bag(table.at(version=version).read_optimised().to_arrow()))
 
-    worker.send(Order(str(place.root), place.url, table_name, case.operation, step))
-    assert worker.exit_code() == -signal.SIGKILL, f"{step} was not reached, or something failed"
+    worker.die_of(Order(str(place.root), place.url, table_name, case.operation, step))
 
     if step in COMMITTED:
         finish(model, case.operation)

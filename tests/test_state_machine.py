@@ -218,7 +218,7 @@ class History(RuleBasedStateMachine):
 def machine(request: pytest.FixtureRequest) -> type[History]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres")
+        url = request.getfixturevalue("postgres_metastore")
 
     class OnMetastore(History):
         metastore_url = staticmethod(url)

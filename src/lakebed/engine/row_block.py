@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
 
     from lakebed.engine.keyed_rows import KeyedPart
 
+# The prefix of Lakebed's own columns keeps these apart from the table's.
+_HELPER = "_lakebed_sort_"
+
 
 class RowBlock:
-    """Rows of several parts as one; ``parts`` is emptied, so that memory is not held twice for long."""
+    """Rows of several parts as one, used by several threads; ``parts`` is emptied, so that memory is not held twice."""
 
     def __init__(self, parts: list[KeyedPart], schema: pa.Schema) -> None:
         self.num_rows = sum(part.rows.num_rows for part in parts)
@@ -27,6 +31,7 @@ class RowBlock:
         parts.clear()
         self._table: pa.Table | None = table
         self._frame: pl.DataFrame | None = None
+        self._lock = threading.Lock()
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
@@ -63,6 +68,15 @@ class RowBlock:
         columns = table.columns if kinds is None else [*table.columns, kinds]
         return pa.Table.from_arrays(columns, schema=schema)
 
+    def whole(self, rows: pa.Array | None) -> pa.Table:
+        """Some rows in that order, all if None, with all that is known of them: ``KeyedPart.of`` reads it."""
+        assert self._table is not None
+        kinds = pa.nulls(self.num_rows, pa.int8()) if self._kinds is None else self._kinds
+        table = self._table.append_column(KIND_COLUMN, kinds)
+        for at, helper in enumerate(self._helpers):
+            table = table.append_column(f"{_HELPER}{at}", helper)
+        return table if rows is None else table.take(rows)
+
     def release(self) -> None:
         """Let go of the rows; nothing can be taken any more, and what was taken stays."""
         self._frame, self._table = None, None
@@ -71,12 +85,13 @@ class RowBlock:
     def _polars(self) -> pl.DataFrame:
         import polars as pl
 
-        if self._frame is None:
-            frame = pl.from_arrow(self._table, rechunk=True)
-            assert isinstance(frame, pl.DataFrame)
-            self._frame, self._table = frame, None
-            self._columns.clear()
-        return self._frame
+        with self._lock:
+            if self._frame is None:
+                frame = pl.from_arrow(self._table, rechunk=True)
+                assert isinstance(frame, pl.DataFrame)
+                self._frame, self._table = frame, None
+                self._columns.clear()
+            return self._frame
 
 
 def _kinds(parts: Sequence[KeyedPart]) -> pa.Array | None:

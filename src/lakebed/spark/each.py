@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lakebed.core.errors import InputError, LakebedError
+from lakebed.core.errors import LakebedError
 from lakebed.engine.workforce import NewFiles
 from lakebed.spark.envelope import Envelope, seal, unseal
-from lakebed.spark.job import slots
+from lakebed.spark.job import is_final, slots
 from lakebed.spark.writing_job import Task, WritingJob
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def run_each(
     made: Callable[[Result], Iterable[str]],
     files: NewFiles,
 ) -> list[Result]:
-    """The result of each item, in their order. Raises JobError, or what the work raised of its input."""
+    """The result of each item, in their order. Raises JobError, or what the work raised."""
 
     def parse(table: pa.Table) -> list[_Done]:
         return [_done(row, made) for row in table.to_pylist()]
@@ -108,8 +108,8 @@ def _task_of(work: Callable[[Any], Any]) -> Task:
 
 
 def perform(envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In the task: do the work for each item and yield its result. Input that cannot be used is a result too; any
-    other failure is raised, and Spark tries again."""
+    """In the task: do the work for each item and yield its result. An error that would come again is a result too;
+    any other is raised, and Spark tries again."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -121,7 +121,9 @@ def perform(envelope: Envelope, batches: Iterable[pa.RecordBatch]) -> Iterator[p
             result = error = None
             try:
                 result = pickle.dumps(work(pickle.loads(row["item"])), protocol=5)
-            except InputError as refused:
+            except LakebedError as refused:
+                if not is_final(refused):
+                    raise
                 error = pickle.dumps(refused)
             values = [[row["number"]], [context.attemptNumber()], [result], [error]]
             arrays = [pa.array(v, f.type) for v, f in zip(values, _ARROW, strict=True)]
