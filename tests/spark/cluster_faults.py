@@ -134,6 +134,7 @@ def main(master: str, folder: str, *scenarios: str) -> None:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("lakebed faults")
     settings = {
         "spark.ui.enabled": "false",
