@@ -35,9 +35,16 @@ def _executor() -> int:
         return int(file.read().rpartition(")")[2].split()[1])
 
 
+def _note_files(marks: str) -> None:
+    """Remember whether the task, or another one, has written files already."""
+    if any(True for _ in Path(marks).glob("warehouse/default/t/**/*.parquet")):
+        Path(f"{marks}/files").touch()
+
+
 def fails_once(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1 and _marked(f"{marks}/failed"):
+            _note_files(marks)
             raise RuntimeError("the first attempt fails")
         return i
 
@@ -47,6 +54,7 @@ def fails_once(marks: str) -> Callable[[int], int]:
 def executor_dies(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1 and _marked(f"{marks}/killed"):
+            _note_files(marks)
             os.kill(_executor(), 9)
         return i
 
@@ -56,6 +64,7 @@ def executor_dies(marks: str) -> Callable[[int], int]:
 def always_fails(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1:
+            _note_files(marks)
             raise RuntimeError("no attempt succeeds")
         return i
 
@@ -73,6 +82,7 @@ def second_comes_first(marks: str) -> Callable[[int], int]:
             assert context is not None
             Path(f"{marks}/attempt-{context.attemptNumber()}").touch()
             if context.attemptNumber() == 0:
+                _note_files(marks)
                 while True:
                     os.sched_yield()
         return i

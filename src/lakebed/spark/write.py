@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from lakebed.core.conform import FIX, check_schema
 from lakebed.core.errors import DataError
 from lakebed.core.file_tags import BATCH
 from lakebed.core.keyed import KeySpec
-from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import from_arrow, to_arrow
 from lakebed.core.schema_spark import from_spark
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
@@ -23,9 +24,10 @@ from lakebed.engine.settlement import Matched
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
+from lakebed.spark.casts import cast
 from lakebed.spark.job import setting
 from lakebed.spark.message import ROWS, Message, from_rows
-from lakebed.spark.write_plan import for_append, for_upsert
+from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
 from lakebed.spark.writing_job import WritingJob
 
@@ -46,6 +48,26 @@ class SparkRows:
     def schema(self) -> pa.Schema:
         """The columns of the rows. Raises SchemaError for types that no table has."""
         return arrow_schema(self.frame)
+
+    @property
+    def replaces_partitions(self) -> bool:
+        """Whether the session says so."""
+        mode = setting(self.frame.sparkSession, "spark.sql.sources.partitionOverwriteMode", "static")
+        return mode.lower() == "dynamic"
+
+    def cast(self, schema: Struct, names: Collection[str]) -> SparkRows:
+        """The rows with some columns in the table's types; the job fails at values that those cannot hold."""
+        from pyspark.sql import functions as F
+
+        ansi = setting(self.frame.sparkSession, "spark.sql.ansi.enabled", "true") == "true"
+        found = from_arrow(self.schema, void=True)
+        columns = []
+        for field in found:
+            column, known = F.col(quoted(field.name)), schema.find(field.name)
+            if field.name in names and known is not None:
+                column = cast(column, field.type, known.type, ansi=ansi, place=field.name).alias(field.name)
+            columns.append(column)
+        return SparkRows(self.frame.select(*columns))
 
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
