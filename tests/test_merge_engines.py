@@ -15,7 +15,7 @@ from key_reading import key_bag
 from key_shapes import ENGINES, MERGES, Drawing, Shape, shapes
 
 import lakebed
-from lakebed.engine import resolution_cache
+from lakebed.engine import keyed_read
 from lakebed.engine.combining.places import find_places
 
 NUMBERS = itertools.count()
@@ -87,7 +87,7 @@ def test_keys_are_matched_once_however_often_they_are_read(
         calls.append(arguments)
         return find_places(*arguments)
 
-    monkeypatch.setattr(resolution_cache, "find_places", counted)
+    monkeypatch.setattr(keyed_read, "find_places", counted)
     create: dict[str, Any] = {"primary_key": ["id"], "buckets": 1, "merge": "on-read"}
     table = lake.create_table("read_often", "id BIGINT, a STRING, b STRING", merge_engine="partial-update", **create)
     table.upsert([{"id": 1, "a": "x"}])

@@ -157,6 +157,7 @@ PROPERTIES: Mapping[str, Property] = {
             "false",
             "a read of the newest version keeps what it has to settle, as a commit",
             _boolean,
+            keyed=True,
         ),
         Property(
             "dynamic-bucket.target-rows",
