@@ -51,12 +51,17 @@ def always(table: lakebed.Table, check: Callable[[], None]) -> None:
     assert table.read_optimised().count() == table.count()
 
 
-PAIRS = [*(("sqlite-local", merge) for merge in MERGES), ("postgres-local", "on-read"), ("sqlite-s3", "on-write")]
-"""Every kind of place, and on the quickest every merge."""
-PAIRS.append(("postgres-s3", "on-read"))
+PAIRS = [*(("sqlite-local", merge) for merge in MERGES), ("postgres-s3", "on-read")]
+"""Each metastore and each storage, and on the quickest every merge."""
+FOR_LONG = [("postgres-local", "on-read"), ("sqlite-s3", "on-write")]
 
 
-@pytest.fixture(params=PAIRS, ids="-".join)
+@pytest.fixture(
+    params=[
+        *(pytest.param(pair, id="-".join(pair)) for pair in PAIRS),
+        *(pytest.param(pair, id="-".join(pair), marks=pytest.mark.soak) for pair in FOR_LONG),
+    ]
+)
 def users_lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[lakebed.Warehouse, str]]:
     kind, merge = request.param
     with make_place(request, kind, tmp_path).connect() as opened:

@@ -27,10 +27,27 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> lakebed.Warehouse:
     return lakebed.connect(tmp_path_factory.mktemp("engines"), sync=False)
 
 
-@pytest.mark.parametrize(("engine", "merge"), PAIRS, ids=[f"{engine}-{merge}" for engine, merge in PAIRS])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+on_every_pair = pytest.mark.parametrize(
+    ("engine", "merge"), PAIRS, ids=[f"{engine}-{merge}" for engine, merge in PAIRS]
+)
+
+
+@on_every_pair
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engine_in_mode(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
+    compare(lake, engine, merge, data)
+
+
+@pytest.mark.soak
+@on_every_pair
+@settings(max_examples=100, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_engine_in_mode_at_length(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
+    compare(lake, engine, merge, data)
+
+
+def compare(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
     shape = data.draw(shapes().filter(lambda one: one.rules.engine == engine))
     shape = replace(shape, create={**shape.create, "merge": merge})
     table = lake.create_table(f"t{next(NUMBERS)}", shape.ddl, **shape.create)
