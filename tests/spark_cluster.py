@@ -35,7 +35,16 @@ def standalone_cluster(folder: Path, *, memory: str = "1g") -> Iterator[str]:
 @contextmanager
 def _daemon(folder: Path, log: Path, name: str, arguments: list[str], host: str) -> Iterator[None]:
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
-    command = [str(java), "-Xmx512m", "-cp", f"{_JARS}/*", f"org.apache.spark.deploy.{name}", "--webui-port", "0"]
+    command = [
+        str(java),
+        "-Xmx512m",
+        "-Dspark.worker.timeout=600",
+        "-cp",
+        f"{_JARS}/*",
+        f"org.apache.spark.deploy.{name}",
+        "--webui-port",
+        "0",
+    ]
     environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_HOME": str(_JARS.parent)}
     with log.open("wb") as output:
         process = subprocess.Popen(
