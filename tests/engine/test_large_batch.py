@@ -264,7 +264,7 @@ def test_a_failure_while_files_are_written_leaves_nothing(tmp_path: Path, scratc
             upsert(order, pa.Table.from_pylist(shuffled(1000, 997)))
     finally:
         stop()
-    assert reached.count(step) in (3, 4), "two files are written at a time"
+    assert 3 <= reached.count(step) < 8, "at most four files are written at a time"
     assert not list((tmp_path / "t").rglob("*"))
     assert not list(scratch.iterdir())
 
