@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,13 +48,27 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """A function that makes a new database on one real PostgreSQL server and returns its URL."""
+def postgres_server() -> Iterator[Any]:
+    """One real PostgreSQL server."""
     pytest.importorskip("pgserver", reason="the wheel with PostgreSQL has no build for this Python")
     from pg_server import postgres_server
 
     with postgres_server() as server:
-        yield server.new_database
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres(postgres_server: Any) -> Callable[[], str]:
+    """A function that makes a new, empty database and returns its URL."""
+    make: Callable[[], str] = postgres_server.new_database
+    return make
+
+
+@pytest.fixture
+def postgres_metastore(postgres_server: Any) -> Iterator[Callable[[], str]]:
+    """A function that returns the URL of a metastore on PostgreSQL with nothing in it: quicker than a new database."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(postgres_server.lent_metastore())
 
 
 @pytest.fixture(scope="session")
@@ -65,18 +80,37 @@ def s3() -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def doomed() -> Iterator[Callable[[], Any]]:
+    """A function that gives a new process of crash_worker.py."""
+    import crash_worker
+    from worker_processes import workers_in_waiting
+
+    with workers_in_waiting(crash_worker.main) as take:
+        yield take
+
+
 KINDS = ["sqlite-local", "postgres-local", "sqlite-s3", "postgres-s3"]
+on_every_pair = pytest.mark.parametrize("place", KINDS, indirect=True)
+"""For tests of what depends on the pair of metastore and storage, and not on each alone."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        "sqlite-local",
+        "postgres-s3",
+        pytest.param("postgres-local", marks=pytest.mark.soak),
+        pytest.param("sqlite-s3", marks=pytest.mark.soak),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A new warehouse on each pair of metastore and storage."""
+    """A new warehouse on each metastore and each storage; the other pairs of the two are left to the soak."""
     return make_place(request, request.param, tmp_path)
 
 
 @pytest.fixture
 def lake(place: Place) -> Iterator[lakebed.Warehouse]:
-    """An open warehouse on each pair of metastore and storage."""
+    """An open warehouse on each metastore and each storage."""
     with place.connect() as opened:
         yield opened
 
@@ -92,7 +126,7 @@ def make_place(request: pytest.FixtureRequest, kind: str, tmp_path: Path) -> Pla
     metastore, storage = kind.split("-")
     url = None
     if metastore == "postgres":
-        url = request.getfixturevalue("postgres")()
+        url = request.getfixturevalue("postgres_metastore")()
     elif storage == "s3":
         url = f"sqlite:///{tmp_path}/metastore.db"
     if storage == "s3":

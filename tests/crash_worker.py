@@ -1,28 +1,31 @@
-"""A process that does one thing to a table and kills itself at a named step. Run by test_crash.py."""
+"""A process that does one thing to a table and kills itself at a named step. It is the ``doomed`` of the tests."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
-from typing import Any
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
 import lakebed
 from lakebed.core.steps import Step, observe
 
 
-def main(order: dict[str, Any]) -> None:
-    lake = lakebed.connect(order["warehouse"], order["metastore"])
-    table = lake.table("t")
-    fatal = Step(order["step"])
+@dataclass(frozen=True)
+class Order:
+    """What to do to which table, and where to die; a transaction also changes the table ``side``."""
 
-    def die(step: Step) -> None:
-        if step is fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
+    warehouse: str
+    metastore: str | None
+    table: str
+    operation: str
+    step: Step
+    side: str = ""
 
-    observe(die)
-    operation = order["operation"]
+
+def operate(lake: lakebed.Warehouse, order: Order) -> None:
+    """The one thing."""
+    table, operation = lake.table(order.table), order.operation
     if operation == "append":
         table.append([{"id": 10100, "part": "a"}, {"id": 10101, "part": "b"}])
     elif operation == "delete":
@@ -33,11 +36,25 @@ def main(order: dict[str, Any]) -> None:
         table.alter(add={"note": "STRING"})
     elif operation == "transaction":
         with lake.transaction() as tx:
-            tx.table("t").append([{"id": 10100, "part": "a"}])
-            tx.table("side").append([{"id": 10100}])
+            tx.table(order.table).append([{"id": 10100, "part": "a"}])
+            tx.table(order.side).append([{"id": 10100}])
+    elif operation == "expire":
+        table.expire(0)
     else:
         raise ValueError(operation)
 
 
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+def main(pipe: Connection) -> None:
+    """Follow one order, which is the last."""
+    try:
+        order: Order = pipe.recv()
+    except EOFError:
+        return
+    lake = lakebed.connect(order.warehouse, order.metastore)
+
+    def die(step: Step) -> None:
+        if step is order.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    observe(die)
+    operate(lake, order)

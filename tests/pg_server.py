@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for the tests: one per test process, a new database per call."""
+"""A real PostgreSQL server for the tests: one per test process, with new databases and emptied metastores."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ from pathlib import Path
 import psycopg
 from psycopg import sql
 
+from lakebed.core.names import DEFAULT_NAMESPACE
+from lakebed.metastore import open_metastore, schema
+
+_CONTENT = [table.name for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.migrations)]
+# Whoever is still connected has been killed, or was not closed by its test.
+_EMPTY = ";".join(
+    [
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        *(f"DELETE FROM {name}" for name in reversed(_CONTENT)),
+        f"INSERT INTO lakebed_namespaces (name, properties, created) VALUES ('{DEFAULT_NAMESPACE}', '{{}}', 0)",
+    ]
+)
+
 
 class PostgresServer:
     """A running server; ``directory`` is where its unix socket is."""
@@ -20,6 +34,7 @@ class PostgresServer:
     def __init__(self, url: str, directory: str, port: int) -> None:
         self._url = url
         self._numbers = itertools.count()
+        self._idle: list[str] = []
         self.directory = directory
         self.port = port
 
@@ -34,6 +49,23 @@ class PostgresServer:
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return f"postgresql://postgres@/{name}?host={self.directory}&port={self.port}"
+
+    @contextmanager
+    def lent_metastore(self) -> Iterator[str]:
+        """The URL of a metastore with nothing in it; it is emptied for the next borrower.
+
+        That takes a thirtieth of the time of a new database and its schema. Numbers of tables go on, as they would
+        after a drop.
+        """
+        if not self._idle:
+            new = self.new_database()
+            open_metastore(new).close()
+            self._idle.append(new)
+        url = self._idle.pop()
+        yield url
+        with psycopg.connect(url) as connection:
+            connection.execute(_EMPTY)
+        self._idle.append(url)
 
 
 @contextmanager

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import boto3
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
 
 ACCESS_KEY = "test-access-key"
 SECRET_KEY = "test-secret-key"
@@ -28,13 +31,7 @@ class S3Server:
 
     def client(self) -> Any:
         """Amazon's own client, to look at the server from outside."""
-        return boto3.client(
-            "s3",
-            endpoint_url=self.endpoint,
-            region_name="us-east-1",
-            aws_access_key_id=ACCESS_KEY,
-            aws_secret_access_key=SECRET_KEY,
-        )
+        return _client(self.endpoint)
 
     def new_bucket(self) -> str:
         """Make an empty bucket; its name."""
@@ -43,14 +40,31 @@ class S3Server:
         return name
 
 
+@cache
+def _client(endpoint: str) -> Any:
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name="us-east-1",
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+    )
+
+
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """Run a server on a free port of 127.0.0.1; it is stopped at the end."""
+    """Run a server on a free port of 127.0.0.1; it is stopped at the end.
+
+    It serves S3 alone: to find out which of Amazon's services is meant takes moto longer than most answers.
+    """
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
+    app = create_backend_app("s3")
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
     try:
-        yield S3Server(f"http://{host}:{port}")
+        yield S3Server(f"http://127.0.0.1:{server.port}")
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import make_place
+from crash_worker import Order
 from deltalake import DeltaTable, QueryBuilder
+from worker_processes import Worker
 
 import lakebed
 from lakebed.core.actions import now_ms
@@ -269,27 +269,15 @@ def test_expiry_of_a_table_that_is_gone(local_lake: lakebed.Warehouse) -> None:
 
 
 STEPS = [Step.EXPIRE_FORGOTTEN, Step.CHECKPOINT_WRITTEN, Step.CHECKPOINT_POINTED, Step.EXPIRE_DONE]
-KILLED = """
-import json, os, signal, sys
-import lakebed
-from lakebed.core.steps import Step, observe
-order = json.loads(sys.argv[1])
-fatal = Step(order["step"])
-table = lakebed.connect(order["warehouse"]).table("n")
-observe(lambda step: os.kill(os.getpid(), signal.SIGKILL) if step is fatal else None)
-table.expire(0)
-"""
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_killed_at(tmp_path: Path, step: Step) -> None:
+def test_killed_at(tmp_path: Path, doomed: Callable[[], Worker], step: Step) -> None:
     root = tmp_path / "w"
     with lakebed.connect(root) as lake:
         table = numbers(lake, 5, **{"checkpoint-interval": 2})
         table.tag("kept", 2)
-    order = json.dumps({"warehouse": str(root), "step": step.value})
-    done = subprocess.run([sys.executable, "-c", KILLED, order], capture_output=True, text=True, check=False)
-    assert done.returncode == -9, done.stderr
+    doomed().die_of(Order(str(root), None, "n", "expire", step))
     with lakebed.connect(root) as lake:
         table = lake.table("n")
         assert versions(table) == [2, 5]

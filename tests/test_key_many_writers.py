@@ -158,8 +158,8 @@ def check_tidy(table: lakebed.Table, now: Counter[tuple[Any, ...]]) -> None:
 
 QUICK = [
     ("sqlite", Case("sequence", "on-read", 2)),
-    ("sqlite", Case("deduplicate", "on-write", "dynamic", expires=True)),
-    ("sqlite", Case("aggregation", "on-write", 2, races=0)),
+    ("sqlite", Case("deduplicate", "on-write", "dynamic", rounds=1, expires=True)),
+    ("sqlite", Case("aggregation", "on-write", 2, rounds=1, races=0)),
     ("postgres", Case("aggregation", "on-read", "dynamic", expires=True)),
     ("postgres", Case("sequence", "on-write", 2)),
 ]
@@ -169,7 +169,7 @@ QUICK = [
 def test_sixteen_writers(
     request: pytest.FixtureRequest, workers: list[Worker], tmp_path: Path, metastore: str, case: Case
 ) -> None:
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     answers = check(workers, tmp_path / "w", url, case)
     lost = sum(answer.races_lost for answer in answers)
     assert case.merge == "on-write" or not lost, "upserts that settle nothing lose no race"
@@ -191,6 +191,6 @@ def test_sixteen_writers_for_long(
     merge: str,
     expires: bool,
 ) -> None:
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     case = Case(engine, merge, buckets, rounds=20, expires=expires, retain="1 minute")
     check(workers, tmp_path / "w", url, case)

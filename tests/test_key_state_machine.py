@@ -281,7 +281,7 @@ class KeyWriters(KeyHistory):
 def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres")
+        url = request.getfixturevalue("postgres_metastore")
 
     class OnMetastore(KeyWriters):
         metastore_url = staticmethod(url)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from worker_processes import Worker
+from writer_worker import Order, serve
 
 import lakebed
 from lakebed.core.snapshot import Replay
@@ -17,36 +18,32 @@ from lakebed.delta.log import read_history
 WRITERS, COMMITS = 8, 50
 
 
-def start(root: Path, url: str | None, writer: int) -> subprocess.Popen[str]:
-    order = {"warehouse": str(root), "metastore": url, "writer": writer, "commits": COMMITS}
-    worker = Path(__file__).with_name("writer_worker.py")
-    return subprocess.Popen(
-        [sys.executable, str(worker), json.dumps(order)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture(scope="module")
+def workers() -> Iterator[list[Worker]]:
+    """The processes; they are started once."""
+    with ExitStack() as stack:
+        started = []
+        for _ in range(WRITERS):
+            worker = Worker(serve)
+            stack.callback(worker.kill)
+            started.append(worker)
+        yield started
 
 
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
-def test_eight_writers(request: pytest.FixtureRequest, tmp_path: Path, metastore: str) -> None:
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+def test_eight_writers(request: pytest.FixtureRequest, workers: list[Worker], tmp_path: Path, metastore: str) -> None:
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     root = tmp_path / "w"
     with lakebed.connect(root, url) as lake:
         lake.create_table("t", "writer INT, number INT", properties={"checkpoint-interval": 50})
-        workers = [start(root, url, writer) for writer in range(WRITERS)]
+        for number, worker in enumerate(workers):
+            worker.send(Order(str(root), url, number, COMMITS))
         for worker in workers:
-            assert worker.stdout is not None
-            assert worker.stdout.readline() == "ready\n"
+            assert worker.receive() == "ready"
         for worker in workers:
-            assert worker.stdin is not None
-            worker.stdin.write("go\n")
-            worker.stdin.flush()
+            worker.send("go")
         for worker in workers:
-            _, errors = worker.communicate(timeout=300)
-            assert worker.returncode == 0, errors
-            assert "Warning" not in errors
+            assert worker.receive() == "", "no error, and no warning"
 
         table = lake.table("t")
         assert table.version == WRITERS * COMMITS

@@ -218,7 +218,7 @@ class History(RuleBasedStateMachine):
 def machine(request: pytest.FixtureRequest) -> type[History]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
     if request.param == "postgres":
-        url = request.getfixturevalue("postgres")
+        url = request.getfixturevalue("postgres_metastore")
 
     class OnMetastore(History):
         metastore_url = staticmethod(url)
@@ -227,7 +227,7 @@ def machine(request: pytest.FixtureRequest) -> type[History]:
 
 
 def test_histories(machine: type[History]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=12, stateful_step_count=14, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=9, stateful_step_count=14, deadline=None))
 
 
 @pytest.mark.soak

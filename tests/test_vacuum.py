@@ -15,8 +15,10 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
+from conftest import on_every_pair
+from crash_worker import Order
 from deltalake import write_deltalake
-from test_crash import run_and_die
+from worker_processes import Worker
 
 import lakebed
 from lakebed.core.actions import now_ms
@@ -78,6 +80,7 @@ def worked_on(lake: lakebed.Warehouse, **options: Any) -> lakebed.Table:
     return table
 
 
+@on_every_pair
 def test_only_what_is_needed_remains(lake: lakebed.Warehouse) -> None:
     """Both metastores, local files and S3. A dry run says exactly what a real one removes, and changes nothing."""
     table = worked_on(lake)
@@ -209,13 +212,13 @@ def test_empty_directories_of_dead_writers_go(local_lake: lakebed.Warehouse) -> 
         ("append", Step.COMMIT_DONE),
     ],
 )
-def test_what_a_killed_writer_left(tmp_path: Path, operation: str, step: Step) -> None:
+def test_what_a_killed_writer_left(tmp_path: Path, doomed: Callable[[], Worker], operation: str, step: Step) -> None:
     root = tmp_path / "w"
     with lakebed.connect(root) as lake:
         table = lake.create_table("t", "id BIGINT NOT NULL, part STRING", partition_by=["part"])
-        table.append([{"id": i, "part": "a"} for i in range(2000)])
+        table.append([{"id": i, "part": "a"} for i in range(400)])
         lake.create_table("side", "id BIGINT")
-    run_and_die(root, None, operation, step)
+    doomed().die_of(Order(str(root), None, "t", operation, step, "side"))
     with lakebed.connect(root) as lake:
         table = lake.table("t")
         content = rows(table)
@@ -367,7 +370,7 @@ def test_vacuum_beside_writers_and_readers(
 
     A writer may be told that vacuum came before it, since the retention is nothing: then it writes again.
     """
-    url = request.getfixturevalue("postgres")() if metastore == "postgres" else None
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     with lakebed.connect(tmp_path / "w", url, batch_size=16) as lake:
         table = lake.create_table(
             "t",

@@ -1,6 +1,8 @@
 """One process that upserts a lot of rows and says how much memory it needed: MiB before and at the peak.
 
-python upsert_memory_worker.py <directory> <MiB of rows> <MiB of writer_memory_limit> <buckets>
+python upsert_memory_worker.py <directory> <MiB of rows> <MiB of writer_memory_limit> <buckets> [sorted]
+
+With ``sorted`` a column that only sorts orders the whole batch.
 """
 
 from __future__ import annotations
@@ -25,18 +27,19 @@ def numbers(below: int) -> pa.Array:
     return pc.floor(pc.multiply(pc.random(ROWS), float(below))).cast(pa.int64())
 
 
-def batch() -> pa.RecordBatch:
+def batch(helper: bool) -> pa.RecordBatch:
     """Ten columns of random values, which neither sort nor compress well."""
     columns = [numbers(1 << 50) for _ in range(3)] + [pc.random(ROWS), pc.random(ROWS)]
     columns += [numbers(1 << 50).cast(pa.string()), numbers(500).cast(pa.string())]
     columns += [numbers(1 << 50).cast(pa.timestamp("us", "UTC")), pc.equal(numbers(2), 1), numbers(1 << 20)]
-    return pa.record_batch(columns, names=["id", *"abcdefghi"])
+    names = ["id", *"abcdefghi"]
+    return pa.record_batch([*columns, numbers(1 << 50)] if helper else columns, [*names, "lsn"] if helper else names)
 
 
-def batches(total: int) -> Iterator[pa.RecordBatch]:
+def batches(total: int, helper: bool) -> Iterator[pa.RecordBatch]:
     made = 0
     while made < total:
-        rows = batch()
+        rows = batch(helper)
         made += rows.nbytes
         yield rows
 
@@ -50,11 +53,12 @@ def peak() -> int:
 
 def main() -> None:
     root, total, limit, buckets = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    helper = "sorted" in sys.argv[5:]
     options = Options(writer_memory_limit=limit << 20, sync=False)
-    order = order_for(root, SCHEMA, ["id"], buckets=buckets, options=options)
-    schema = batch().schema
+    order = order_for(root, SCHEMA, ["id"], buckets=buckets, options=options, sort_by=("lsn",) if helper else ())
+    schema = batch(helper).schema
     before = peak()
-    done = write_upserts(pa.RecordBatchReader.from_batches(schema, batches(total << 20)), order)
+    done = write_upserts(pa.RecordBatchReader.from_batches(schema, batches(total << 20, helper)), order)
     assert done.rows * 10 * 8 > total << 19
     print(before, peak(), len(done.files))
 

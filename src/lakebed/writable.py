@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.actions import SetTransaction
 from lakebed.core.errors import InputError, SchemaError
 from lakebed.core.evolve import (
     AddColumn,
@@ -27,105 +25,15 @@ from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
 from lakebed.engine.alter import alter_schema, set_comment, set_properties, settle_before
 from lakebed.engine.delete import delete
-from lakebed.engine.distribution import is_frame, not_distributed
 from lakebed.engine.draft import Draft
-from lakebed.engine.incoming import ArrowRows, Incoming
-from lakebed.engine.inputs import is_repeatable, to_reader
-from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
-from lakebed.engine.upsert import delete_keys, upsert
+from lakebed.engine.inputs import is_repeatable
+from lakebed.engine.upsert import delete_keys
 from lakebed.records import column_names, comment_text
-from lakebed.view import Readable
-
-Result = TypeVar("Result")
-Txn = tuple[str, int]
-"""An application's id and its own, growing, version: a write is done once for each."""
+from lakebed.writing import Result, RowWriting, Txn, once, rows_of
 
 
-class Writable(Readable, Generic[Result]):
+class Writable(RowWriting[Result]):
     """A table that can be changed. What the methods return depends on when the change is committed."""
-
-    @abstractmethod
-    def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> Result:
-        """Run ``operation`` on a draft of this table; ``repeatable`` if it may be run again on a newer version."""
-
-    def append(self, data: Any, *, txn: Txn | None = None) -> Result:
-        """Add rows. In a table with a primary key this is an upsert: a key has one row.
-
-        ``data`` is a pyarrow Table, RecordBatch or reader, a pandas or polars DataFrame, a list of dicts or
-        anything with the Arrow C stream interface. Columns are matched by name; missing nullable columns become
-        null. Raises DataError that lists every problem; nothing is written then.
-
-        >>> import lakebed, tempfile
-        >>> lake = lakebed.connect(tempfile.mkdtemp())
-        >>> t = lake.create_table("n", "n BIGINT")
-        >>> t.append([{"n": 1}]).version
-        1
-        """
-
-        def run(draft: Draft) -> None:
-            _once(draft, txn)
-            append(draft, _rows(data, draft))
-
-        return self._change(run, repeatable=is_repeatable(data))
-
-    def upsert(
-        self,
-        data: Any,
-        *,
-        row_kind: str | None = None,
-        sort_by: str | Iterable[str] = (),
-        txn: Txn | None = None,
-    ) -> Result:
-        """Put rows by primary key: new keys are added, rows of known keys replaced, or merged by the merge engine.
-
-        Of several rows with one key the one with the highest sequence counts, else the last. ``row_kind`` names a
-        column that says what each row does: ``+I``, ``+U``, ``-U``, ``-D``, or ``insert``, ``update``, ``delete``;
-        it is stored only if the table has such a column. ``sort_by`` names columns that order rows of one key and
-        sequence; they too need not be stored. Upserts of several writers never conflict.
-
-        >>> import lakebed, tempfile
-        >>> lake = lakebed.connect(tempfile.mkdtemp())
-        >>> t = lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"], buckets=2)
-        >>> _ = t.upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
-        >>> _ = t.upsert([{"id": 2, "name": "bert", "op": "+U"}, {"id": 1, "op": "-D"}], row_kind="op")
-        >>> t.to_arrow().to_pylist()
-        [{'id': 2, 'name': 'bert'}]
-        """
-        if row_kind == "" or (row_kind is not None and not isinstance(row_kind, str)):
-            raise InputError("row_kind= is the name of a column", found=repr(row_kind))
-        order = column_names(sort_by, "sort_by=")
-
-        def run(draft: Draft) -> None:
-            _once(draft, txn)
-            upsert(draft, _rows(data, draft), row_kind=row_kind, sort_by=order)
-
-        return self._change(run, repeatable=is_repeatable(data))
-
-    def overwrite(self, data: Any, where: Any = None, *, txn: Txn | None = None) -> Result:
-        """Replace rows: all, those of a predicate, or (``where="dynamic"``) the partitions that ``data`` is in.
-
-        With a predicate every new row must satisfy it.
-
-        >>> import lakebed, tempfile
-        >>> lake = lakebed.connect(tempfile.mkdtemp())
-        >>> t = lake.create_table("sales", "dt STRING, n BIGINT", partition_by=["dt"])
-        >>> _ = t.append([{"dt": "mon", "n": 1}, {"dt": "tue", "n": 2}])
-        >>> _ = t.overwrite([{"dt": "tue", "n": 5}], where="dt = 'tue'")
-        >>> sorted(t.to_arrow()["n"].to_pylist())
-        [1, 5]
-        """
-
-        def run(draft: Draft) -> None:
-            _once(draft, txn)
-            rows = _rows(data, draft)
-            if where is None:
-                overwrite_all(draft, rows)
-            elif isinstance(where, str) and where.strip().lower() == "dynamic":
-                overwrite_partitions(draft, rows)
-            else:
-                overwrite_where(draft, rows, parse(where, draft.metadata.schema))
-
-        return self._change(run, repeatable=is_repeatable(data))
 
     def delete(self, where: Any, *, txn: Txn | None = None) -> Result:
         """Remove the rows for which the predicate ``where`` is true, or those with the given keys.
@@ -150,9 +58,9 @@ class Writable(Readable, Generic[Result]):
         by_keys = not isinstance(where, str | bool | pc.Expression)
 
         def run(draft: Draft) -> None:
-            _once(draft, txn)
+            once(draft, txn)
             if by_keys:
-                delete_keys(draft, _rows(where, draft))
+                delete_keys(draft, rows_of(where, draft))
             else:
                 delete(draft, parse(where, draft.metadata.schema))
 
@@ -206,34 +114,6 @@ class Writable(Readable, Generic[Result]):
             settle_before(draft, before)
 
         return self._change(run)
-
-
-def _rows(data: Any, draft: Draft) -> Incoming:
-    if is_frame(data):
-        if draft.handle.distribution is None:
-            raise not_distributed(draft.handle.name)
-        return draft.handle.distribution.rows(data)
-    return ArrowRows(to_reader(data, draft.metadata.schema, draft.handle.name))
-
-
-def _once(draft: Draft, txn: Any) -> None:
-    if txn is None:
-        return
-    app_id, version = txn if isinstance(txn, tuple) and len(txn) == 2 else ("", -1)
-    if not _is_text(app_id) or type(version) is not int or not 0 <= version < 2**63:
-        raise InputError(
-            "txn= names an application and its own version of the write",
-            expected="text and a whole number from 0, like ('loader', 7)",
-            found=repr(txn),
-        )
-    earlier = draft.transactions.get(app_id)
-    if earlier is None or earlier.version < version:  # as in the log, the newest counts
-        draft.transactions[app_id] = SetTransaction(app_id, version)
-
-
-def _is_text(value: object) -> bool:
-    """Whether it can be stored as text; half of a surrogate pair cannot."""
-    return isinstance(value, str) and value != "" and value == value.encode("utf-8", "ignore").decode()
 
 
 def _items(argument: str, mapping: Any) -> list[tuple[str, Any]]:

@@ -255,6 +255,20 @@ def test_tombstones_that_a_later_row_has_replaced_are_dropped(lake: Lake) -> Non
     assert [(row["id"], row["n"], row[KIND_COLUMN]) for row in found] == [(1, 5, 0), (2, 7, 3), (3, 1, 3)]
 
 
+def test_a_replaced_tombstone_is_found_although_its_key_was_cut_in_two(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond so many files, merged rows wait in a local file, which is read in parts that end anywhere."""
+    monkeypatch.setattr(key_runs, "FAN_IN", 3)
+    monkeypatch.setattr("lakebed.engine.compact.FAN_IN", 3)
+    monkeypatch.setattr(key_runs, "_SPILL_ROWS", 1)
+    stones = lake.add(LATE, [stone(i, 5) for i in range(9)], bucket=0, hidden=[KIND_COLUMN], dead=range(9))
+    puts = [lake.add(LATE, [put(i, 6), put(i + 3, 6)], base=20 * i, bucket=0) for i in range(1, 4)]
+    (made,) = committed(rewrite(lake.order(LATE, writer_memory_limit=1), [stones, *puts]), lake)
+    found = lake.tracked(LATE, [made], tombstones=True)
+    assert [(row["id"], row[KIND_COLUMN]) for row in found] == [(i, 0 if 1 <= i <= 6 else 3) for i in range(9)]
+
+
 def test_only_tombstones(lake: Lake) -> None:
     source = lake.add(LATE, [stone(1, 5), put(2, 1)], bucket=0, hidden=[KIND_COLUMN], dead=[0, 1])
     (made,) = rewrite(lake.order(LATE), [source])

@@ -11,8 +11,8 @@ import pytest
 WORKER = Path(__file__).parents[1] / "upsert_memory_worker.py"
 
 
-def run(root: Path, total: int, limit: int, buckets: str) -> tuple[int, int, int]:
-    command = [sys.executable, str(WORKER), str(root), str(total), str(limit), buckets]
+def run(root: Path, total: int, limit: int, buckets: str, *more: str) -> tuple[int, int, int]:
+    command = [sys.executable, str(WORKER), str(root), str(total), str(limit), buckets, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     before, peak, files = map(int, done.stdout.split())
@@ -27,8 +27,16 @@ def test_memory_is_bounded_by_the_limit(tmp_path: Path, buckets: str) -> None:
     assert peak - before < 2 * total // 3
 
 
+def test_memory_is_bounded_if_sort_by_orders_the_whole_batch(tmp_path: Path) -> None:
+    total, limit = 192, 24
+    before, peak, files = run(tmp_path, total, limit, "4", "sorted")
+    assert files >= 4 * total // limit
+    assert peak - before < 2 * total // 3
+
+
 @pytest.mark.soak
+@pytest.mark.parametrize("more", [(), ("sorted",)], ids=["as they come", "sorted"])
 @pytest.mark.parametrize("buckets", ["1", "4", "dynamic"])
-def test_two_gibibytes_in_a_process_of_half_a_gibibyte(tmp_path: Path, buckets: str) -> None:
-    _, peak, _ = run(tmp_path, 2048, 128, buckets)
+def test_two_gibibytes_in_a_process_of_half_a_gibibyte(tmp_path: Path, buckets: str, more: tuple[str, ...]) -> None:
+    _, peak, _ = run(tmp_path, 2048, 128, buckets, *more)
     assert peak < 512

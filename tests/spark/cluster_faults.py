@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import lakebed
 ROWS = 4000
 # Every task writes files long before its last row, so that a failure finds some of them there.
 LIMIT = "64kB"
+PATIENCE = 120.0
 
 
 def _marked(path: str) -> bool:
@@ -35,9 +37,20 @@ def _executor() -> int:
         return int(file.read().rpartition(")")[2].split()[1])
 
 
+def _await_files(marks: str) -> None:
+    """Wait until a task has written files; the mark says that there were some."""
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if any(True for _ in Path(marks).glob("warehouse/default/t/**/*.parquet")):
+            Path(f"{marks}/files").touch()
+            return
+        time.sleep(0.01)
+
+
 def fails_once(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1 and _marked(f"{marks}/failed"):
+            _await_files(marks)
             raise RuntimeError("the first attempt fails")
         return i
 
@@ -47,6 +60,7 @@ def fails_once(marks: str) -> Callable[[int], int]:
 def executor_dies(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1 and _marked(f"{marks}/killed"):
+            _await_files(marks)
             os.kill(_executor(), 9)
         return i
 
@@ -56,6 +70,7 @@ def executor_dies(marks: str) -> Callable[[int], int]:
 def always_fails(marks: str) -> Callable[[int], int]:
     def at(i: int) -> int:
         if i == ROWS - 1:
+            _await_files(marks)
             raise RuntimeError("no attempt succeeds")
         return i
 
@@ -73,6 +88,7 @@ def second_comes_first(marks: str) -> Callable[[int], int]:
             assert context is not None
             Path(f"{marks}/attempt-{context.attemptNumber()}").touch()
             if context.attemptNumber() == 0:
+                _await_files(marks)
                 while True:
                     os.sched_yield()
         return i
@@ -134,12 +150,17 @@ def main(master: str, folder: str, *scenarios: str) -> None:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     builder = SparkSession.builder.master(master).appName("lakebed faults")
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
+        # A machine that is busy with other things is no fault.
+        "spark.worker.timeout": "600",
+        "spark.network.timeout": "600s",
+        "spark.executor.heartbeatInterval": "20s",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "200",
         "spark.speculation": str("second-comes-first" in scenarios).lower(),
         "spark.speculation.interval": "100ms",

@@ -136,17 +136,19 @@ def test_a_bucket_beyond_the_memory_limit_keeps_the_order(spark: Any, tmp_path: 
         assert live(table) == rows(0, 300, n=5, dt="d").to_pylist()
 
 
-def test_sequence_row_kind_and_sort_by(spark: Any, tmp_path: Path) -> None:
-    with lakebed.connect(tmp_path / "w", spark=spark, shuffle="always") as lake:
-        kind = {"primary_key": ["id"], "buckets": 2, "sequence": ["n"]}
+@pytest.mark.parametrize("buckets", [2, "postpone"])
+def test_sequence_row_kind_and_sort_by(spark: Any, tmp_path: Path, buckets: Any) -> None:
+    with lakebed.connect(tmp_path / "w", spark=spark, shuffle="never") as lake:
+        kind = {"primary_key": ["id"], "buckets": buckets, "sequence": ["n"]}
         mine, other = lake.create_table("mine", SCHEMA, **kind), lake.create_table("other", SCHEMA, **kind)
-        batch = pa.concat_tables([rows(0, 20, n=5), rows(0, 10, n=3), rows(10, 20, n=7)])
+        batch = pa.concat_tables([rows(0, 20, n=5), rows(0, 10, n=5, dt="late"), rows(10, 20, n=7)])
         batch = batch.append_column("op", pa.array(["+I"] * 35 + ["-D"] * 5))
         batch = batch.append_column("extra", pa.array(range(40, 0, -1)))
         mine.upsert(frame(spark, batch), row_kind="op", sort_by=["extra"])
         other.upsert(batch, row_kind="op", sort_by=["extra"])
         assert live(mine) == live(other)
         assert mine.count() == 15
+        assert "late" not in mine.to_arrow()["dt"].to_pylist()
 
 
 def test_deletes_by_the_keys_of_a_frame(spark_lake: lakebed.Warehouse, spark: Any) -> None:

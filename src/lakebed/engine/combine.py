@@ -6,7 +6,6 @@ are sorted by key, so that they are read once, side by side, and the rows of eac
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -22,8 +21,7 @@ from lakebed.core.merging import MergeSpec
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
-from lakebed.engine.key_order import same_as_before
-from lakebed.engine.key_runs import FAN_IN, Run, in_order, key_columns, merge, resorted, spilled
+from lakebed.engine.key_runs import FAN_IN, Run, in_order, merge, narrowed, resorted, scratch
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
@@ -91,22 +89,14 @@ class _Rows:
 
     def tables(self) -> Generator[pa.Table, None, None]:
         with ExitStack() as scope:
-            folder = scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+            folder = scope.enter_context(scratch())
             runs = list(self._runs(folder))
             if sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
-                runs = self._narrowed(runs, folder)
+                runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)
             for rows in scope.enter_context(closing(merge(runs, pa.concat_tables))):
                 made = self._finished(self._folding.fold(rows))
                 if made.num_rows:
                     yield made
-
-    def _narrowed(self, runs: list[Run], folder: str) -> list[Run]:
-        """The same rows in at most ``FAN_IN`` runs; merged ones wait in files below ``folder``."""
-        while len(runs) > FAN_IN:
-            rows = spilled(merge(runs[:FAN_IN], self._in_order), folder)
-            merged = Run("merged", _whole_keys(rows, self._key), self._key, self._reading // FAN_IN, checked=False)
-            runs = [*runs[FAN_IN:], merged]
-        return runs
 
     def _runs(self, folder: str) -> Iterator[Run]:
         share = max(1, self._reading // max(1, min(len(self._inputs), FAN_IN)))
@@ -116,14 +106,11 @@ class _Rows:
                 continue
             rows = self._read(number, add, positions, self._reading)
             for part in resorted(rows, self._key, self._reading, folder):
-                yield Run(add.path, _whole_keys(part, self._key), self._key, share, checked=False)
+                yield Run(add.path, part, self._key, share, checked=False)
 
     def _read(self, number: int, add: AddFile, positions: BitMap64, share: int) -> Iterator[pa.Table]:
-        return _whole_keys(self._numbered(number, chosen_rows(self._scan, add, positions, share)), self._key)
-
-    def _numbered(self, number: int, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         """The rows with the number of their file."""
-        for rows in tables:
+        for rows in chosen_rows(self._scan, add, positions, share):
             numbers = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
             yield rows.drop_columns([ROW_ID_COLUMN]).append_column(FILE, numbers)
 
@@ -168,19 +155,3 @@ def _batches(files: Sequence[AddFile]) -> tuple[int, ...]:
 
 def _chosen(files: Sequence[AddFile], places: Mapping[str, BitMap64]) -> list[tuple[AddFile, BitMap64]]:
     return [(add, places[add.path]) for add in files if add.path in places]
-
-
-def _whole_keys(tables: Iterator[pa.Table], key: Sequence[str]) -> Iterator[pa.Table]:
-    """The same rows; those of one key are never in two tables, so that a run can be cut after any of them."""
-    held: list[pa.Table] = []
-    for table in tables:
-        last = [rows.slice(rows.num_rows - 1) for rows in held[-1:]]
-        differs = pc.indices_nonzero(pc.invert(same_as_before(key_columns(pa.concat_tables([*last, table]), key))))
-        if not len(differs):
-            held.append(table)
-            continue
-        at = differs[-1].as_py() + 1 - len(last)
-        yield pa.concat_tables([*held, table.slice(0, at)])
-        held = [table.slice(at)]
-    if held:
-        yield pa.concat_tables(held)

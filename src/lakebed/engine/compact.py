@@ -6,7 +6,6 @@ changed them. What readers of the table see does not change.
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -25,7 +24,17 @@ from lakebed.core.options import Options
 from lakebed.core.properties import value_of
 from lakebed.engine.key_order import runs as by_number
 from lakebed.engine.key_order import same_as_before, sorted_rows
-from lakebed.engine.key_runs import FAN_IN, Run, UnsortedError, in_order, key_columns, merge, narrowed, resorted
+from lakebed.engine.key_runs import (
+    FAN_IN,
+    Run,
+    UnsortedError,
+    in_order,
+    key_columns,
+    merge,
+    narrowed,
+    resorted,
+    scratch,
+)
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.rewritten import RewriteWriter, Rewritten
 from lakebed.engine.scan import ScanOrder
@@ -209,7 +218,7 @@ class _Scratch:
 
     @cached_property
     def folder(self) -> str:
-        return self.scope.enter_context(tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True))
+        return self.scope.enter_context(scratch())
 
 
 def _row_size(sources: Sequence[Source]) -> float:

@@ -20,7 +20,10 @@ from lakebed.engine.draft import Draft
 from lakebed.engine.scan import ScanOrder, dead_rows, positions
 from lakebed.engine.settle import settle_for
 from lakebed.engine.vectors import store_vectors, with_vector
+from lakebed.engine.workforce import Workload
 from lakebed.storage.deletion_vector import from_arrow
+
+STRIKE_THREADS = 2
 
 
 def delete(draft: Draft, predicate: Node) -> int:
@@ -40,19 +43,21 @@ def remove_rows(draft: Draft, predicate: Node, but: Collection[str] = ()) -> int
     whole = {add.path for add in must_match_files(predicate, candidates, draft.metadata)}
     deleted = 0
     partial: list[_Struck] = []
+    looked_into: list[AddFile] = []
     for add in candidates:
         if add.path in whole and add.num_records is not None and not tombstones_of(add):
             deleted += _live_count(add)
             draft.remove(add)
-            continue
-        struck = _strike(draft, add, predicate)
+        else:
+            looked_into.append(add)
+    for add, struck in zip(looked_into, _strike_all(draft, looked_into, predicate), strict=True):
         deleted += struck.fresh
         if struck.fresh == 0:
             continue
         if len(struck.dead) == struck.rows and not tombstones_of(add):  # deleted keys stay known
             draft.remove(add)
         else:
-            partial.append(struck)
+            partial.append(replace(struck, add=add))  # a cluster gives back a copy, and the draft knows its own
     _write_vectors(draft, partial)
     return deleted
 
@@ -73,8 +78,8 @@ def _live_count(add: AddFile) -> int:
     return (add.num_records or 0) - dead
 
 
-def _strike(draft: Draft, add: AddFile, predicate: Node) -> _Struck:
-    order = ScanOrder(
+def _strike_all(draft: Draft, files: list[AddFile], predicate: Node) -> list[_Struck]:
+    scan = ScanOrder(
         store=draft.handle.store,
         table_name=draft.handle.name,
         metadata=draft.metadata,
@@ -82,14 +87,27 @@ def _strike(draft: Draft, add: AddFile, predicate: Node) -> _Struck:
         columns=tuple(f.name for f in draft.metadata.schema if f.name in columns_of(predicate))
         or draft.metadata.schema.names[:1],
     )
-    before = dead_rows(draft.handle.store, add.deletion_vector) or BitMap64()
-    hit = BitMap64()
-    rows = 0
-    for start, batch in positions(order, add):
-        rows += batch.num_rows
-        hit |= _true_positions(evaluate(predicate, batch), start)
-    dead = before | hit
-    return _Struck(add, rows, dead, len(dead) - len(before))
+    order = _StrikeOrder(scan, predicate)
+    return Workload(lambda _: order.strike, lambda add: add.size, lambda _: (), STRIKE_THREADS).run(draft, files)
+
+
+@dataclass(frozen=True)
+class _StrikeOrder:
+    """Which rows to look for; small and serialisable."""
+
+    scan: ScanOrder
+    predicate: Node
+
+    def strike(self, add: AddFile) -> _Struck:
+        """The rows of one file for which the predicate is true."""
+        before = dead_rows(self.scan.store, add.deletion_vector) or BitMap64()
+        hit = BitMap64()
+        rows = 0
+        for start, batch in positions(self.scan, add):
+            rows += batch.num_rows
+            hit |= _true_positions(evaluate(self.predicate, batch), start)
+        dead = before | hit
+        return _Struck(add, rows, dead, len(dead) - len(before))
 
 
 def _true_positions(mask: pa.Array, start: int) -> BitMap64:

@@ -5,7 +5,7 @@ The engine knows only this protocol; ``lakebed.spark`` fills it in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
+    from lakebed.engine.workforce import NewFiles
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 Order = TypeVar("Order")
-Result = TypeVar("Result")
 
 AUTO, NATIVE, ARROW = ENGINES = ("auto", "native", "arrow")
 """Who reads a frame: the cluster's own reader of Parquet files, or this engine in its tasks."""
@@ -46,6 +49,16 @@ class Distribution(Protocol):
 
     def frame(self, order: FrameOrder) -> Any:
         """The rows as a lazy frame of the cluster, fixed to the state of the order."""
+
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        sizes: Sequence[int],
+        made: Callable[[Result], Iterable[str]],
+        files: NewFiles,
+    ) -> list[Result]:
+        """The result of each item, in their order. Unless all succeed, no file that was made for one remains."""
 
     def explain(self, order: FrameOrder) -> str:
         """How that frame is read, and why."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.types as pat
 
 from lakebed.core.actions import AddFile
+from lakebed.core.errors import DataError
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import type_to_arrow
 from lakebed.engine.keyed_write import write_upserts
 from lakebed.engine.settle_order import Settling
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
@@ -28,6 +32,13 @@ class Incoming(Protocol):
     def schema(self) -> pa.Schema:
         """The columns of the rows."""
 
+    @property
+    def replaces_partitions(self) -> bool:
+        """Whether an overwrite that says no more replaces only the partitions that the rows are in."""
+
+    def cast(self, schema: Struct, names: Collection[str]) -> Incoming:
+        """The rows with some columns in the table's types; values that those cannot hold are errors when written."""
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
 
@@ -46,6 +57,17 @@ class ArrowRows:
         """The columns of the rows."""
         return self.reader.schema
 
+    @property
+    def replaces_partitions(self) -> bool:
+        """No: nothing says so."""
+        return False
+
+    def cast(self, schema: Struct, names: Collection[str]) -> ArrowRows:
+        """The rows with some columns in the table's types. Raises DataError for values that those cannot hold."""
+        fields = [_target(f, schema) if f.name in names else f for f in self.reader.schema]
+        target = pa.schema(fields)
+        return ArrowRows(pa.RecordBatchReader.from_batches(target, (_cast(batch, target) for batch in self.reader)))
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
         return write_rows(self.reader, order)[0]
@@ -53,3 +75,22 @@ class ArrowRows:
     def upsert(self, order: UpsertOrder, settles: Settles) -> Upserted:
         """Write the rows as upsert files; they are settled when the commit lands."""
         return write_upserts(self.reader, order)
+
+
+def _target(field: pa.Field, schema: Struct) -> pa.Field:
+    known = schema.find(field.name)
+    if known is None or pat.is_nested(field.type):
+        return field
+    return field.with_type(type_to_arrow(known.type))
+
+
+def _cast(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    columns, problems = [], []
+    for field, column in zip(target, batch.columns, strict=True):
+        try:
+            columns.append(column.cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            problems.append(f"column {field.name}: {error}")
+    if problems:
+        raise DataError("values cannot be cast to the table's types", tuple(problems), fix="nothing was written")
+    return pa.record_batch(columns, schema=target)

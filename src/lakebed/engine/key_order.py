@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from lakebed.core.keyed import MergeEngine
 from lakebed.storage.forked import polars_is_lost
@@ -21,6 +22,8 @@ _ROW = "row"
 def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
     """The row numbers in ascending order of the columns, nulls first, equal rows as they came; None if they are so.
 
+    NaN is larger than any other number.
+
     >>> sorted_rows([pa.array([2, 1, 2]), pa.array([5, None, None])]).to_pylist()
     [1, 2, 0]
     >>> sorted_rows([pa.array([1, 2, 2])]) is None
@@ -29,7 +32,7 @@ def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
     if _in_order([column.slice(0, _GLANCE) for column in columns]) and _in_order(columns):
         return None
     if polars_is_lost():
-        named = {str(at): column for at, column in enumerate(columns)}
+        named = {str(at): column for at, column in enumerate(_with_nan_last(columns))}
         by = [(name, "ascending", "at_start") for name in named]
         return pc.sort_indices(pa.table(named), sort_keys=by)
     import polars as pl
@@ -96,6 +99,14 @@ def runs(numbers: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     for number, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
         yield number, order.slice(start, end - start)
         start = end
+
+
+def _with_nan_last(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:
+    """The columns for Arrow's sort, which takes NaN for a null; for polars, and everywhere else, it is the largest."""
+    for column in columns:
+        if pat.is_floating(column.type):
+            yield pc.fill_null(pc.is_nan(column), False)
+        yield column
 
 
 def _in_order(columns: Sequence[pa.Array]) -> bool:

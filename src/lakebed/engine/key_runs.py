@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +45,7 @@ class Run:
         self.name = name
         self._tables = tables
         self._key = key
-        self._share = share
+        self._share = self._wanted = share
         self._checked = checked
         self._rows: pa.Table | None = None
         self._keys: list[pa.Array] = []
@@ -59,12 +61,12 @@ class Run:
 
     def fill(self) -> None:
         """Take in rows until the share is used. Raises UnsortedError if they are not sorted."""
-        waiting = 0 if self._rows is None else int(self._rows.nbytes)
-        if self.exhausted or (len(self) and waiting * 2 >= self._share):
+        waiting = self._waiting
+        if self.exhausted or (len(self) and waiting * 2 >= self._wanted):
             return
         taken = [] if self._rows is None else [self._rows]
         rows = len(self)
-        while not rows or waiting < self._share:
+        while not rows or waiting < self._wanted:
             table = next(self._tables, None)
             if table is None:
                 self.exhausted = True
@@ -77,13 +79,19 @@ class Run:
             if self._checked and sorted_rows(self._keys) is not None:
                 raise UnsortedError(self.name)
 
+    def grow(self) -> None:
+        """Let the next ``fill`` go beyond the share: the rows that wait have one key, and more of it may come."""
+        self._wanted = 4 * max(self._waiting, self._share)
+
     def cut(self, frontier: Key | None) -> pa.Table:
-        """Take out the rows with keys up to ``frontier``; None for all."""
+        """Take out the rows with keys below ``frontier``; None for all."""
         assert self._rows is not None
-        at = len(self) if frontier is None else bisect_right(range(len(self)), frontier, key=self._key_at)
+        at = len(self) if frontier is None else bisect_left(range(len(self)), frontier, key=self._key_at)
         head = self._rows.slice(0, at)
         self._rows = self._rows.slice(at)
         self._keys = [key.slice(at) for key in self._keys]
+        if at:
+            self._wanted = self._share
         return head
 
     def close(self) -> None:
@@ -91,6 +99,10 @@ class Run:
         close = getattr(self._tables, "close", None)
         if close is not None:
             close()
+
+    @property
+    def _waiting(self) -> int:
+        return 0 if self._rows is None else int(self._rows.nbytes)
 
     def _hold(self, rows: pa.Table) -> None:
         self._rows = rows
@@ -120,6 +132,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 def merge(runs: Sequence[Run], combine: Combine) -> Generator[pa.Table, None, None]:
     """The rows of all runs in the order of their keys, in tables of about what waits in memory.
 
+    All rows of a key are in one table, however many there are; ``combine`` gets them in the order of the runs.
     Raises UnsortedError as soon as a run turns out not to be sorted.
     """
     try:
@@ -128,23 +141,34 @@ def merge(runs: Sequence[Run], combine: Combine) -> Generator[pa.Table, None, No
             while live:
                 list(pool.map(Run.fill, live))
                 live = [run for run in live if len(run)]
-                # Beyond the smallest of the last keys, a row that comes later may belong in between.
+                # From the smallest of the last keys on, a row that comes later may belong here.
                 frontier = min((run.last for run in live if not run.exhausted), default=None)
                 heads = [head for run in live if (head := run.cut(frontier)).num_rows]
                 if heads:
                     yield heads[0] if len(heads) == 1 else combine(heads)
+                else:
+                    for run in live:
+                        if run.last == frontier:
+                            run.grow()
     finally:
         for run in runs:
             run.close()
 
 
 def narrowed(runs: Sequence[Run], combine: Combine, folder: str, key: Sequence[str], share: int) -> list[Run]:
-    """The same rows in at most ``FAN_IN`` runs; merged ones wait in files below ``folder``, a local directory."""
+    """The same rows in at most ``FAN_IN`` runs; merged ones wait in files below ``folder``, a local directory.
+
+    Only neighbours are merged, so that rows of one key stay in the order of their runs.
+    """
     found = list(runs)
     while len(found) > FAN_IN:
-        merged = merge(found[:FAN_IN], combine)
-        found = [*found[FAN_IN:], Run("merged", spilled(merged, folder), key, share, checked=False)]
+        groups = [found[at : at + FAN_IN] for at in range(0, len(found), FAN_IN)]
+        found = [group[0] if len(group) == 1 else _merged(group, combine, folder, key, share) for group in groups]
     return found
+
+
+def _merged(group: Sequence[Run], combine: Combine, folder: str, key: Sequence[str], share: int) -> Run:
+    return Run("merged", spilled(merge(group, combine), folder, share), key, share, checked=False)
 
 
 def resorted(tables: Iterable[pa.Table], key: Sequence[str], limit: int, folder: str) -> Iterator[Iterator[pa.Table]]:
@@ -153,7 +177,7 @@ def resorted(tables: Iterable[pa.Table], key: Sequence[str], limit: int, folder:
     size = 0
     for table in tables:
         if waiting and size + table.nbytes > limit:
-            yield spilled([in_order(waiting, key)], folder)
+            yield spilled([in_order(waiting, key)], folder, limit // FAN_IN)
             waiting, size = [], 0
         waiting.append(table)
         size += table.nbytes
@@ -168,17 +192,25 @@ def in_order(tables: Sequence[pa.Table], key: Sequence[str]) -> pa.Table:
     return rows if order is None else rows.take(order)
 
 
-def spilled(tables: Iterable[pa.Table], folder: str) -> Iterator[pa.Table]:
-    """The same rows, by way of a file: they are all taken at once, and given back little by little."""
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A new local directory for what does not fit into memory. Raises StorageError."""
+    with translated("write", "the local temporary directory"):
+        place = tempfile.gettempdir()
+    with translated("write", place):
+        return tempfile.TemporaryDirectory(prefix="lakebed-", ignore_cleanup_errors=True)
+
+
+def spilled(tables: Iterable[pa.Table], folder: str, share: int) -> Iterator[pa.Table]:
+    """The same rows, by way of a file: all taken at once, and given back in tables of up to ``share`` bytes."""
     path = os.path.join(folder, f"{uuid.uuid4().hex}.arrow")
     rows = iter(tables)
     first = next(rows, None)
     if first is None:
         return iter(())
     with translated("write", path), pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, first.schema) as writer:
-        writer.write_table(first, max_chunksize=_SPILL_ROWS)
-        for table in rows:
-            writer.write_table(table, max_chunksize=_SPILL_ROWS)
+        for table in chain([first], rows):
+            fitting = share * table.num_rows // max(1, table.nbytes)
+            writer.write_table(table, max_chunksize=min(_SPILL_ROWS, max(1, fitting)))
     return _unspilled(path)
 
 

@@ -23,6 +23,9 @@ from lakebed.engine.upsert_order import UpsertOrder
 from lakebed.engine.write import refuse_outside, without_empty_partitions
 from lakebed.storage.parquet_writer import reinterpreted
 
+# Batches that have to be converted are taken in slices that are small against what is collected.
+_SLICES = 4
+
 
 @dataclass(frozen=True)
 class KeyedPart:
@@ -34,6 +37,12 @@ class KeyedPart:
     """The codes of rows that delete, null for others; None if no row deletes."""
     helpers: tuple[pa.Array, ...]
     """The columns that only sort, in the order of ``sort_by``."""
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch, columns: int) -> KeyedPart:
+        """The part that a batch describes: the table's ``columns``, the kind, and then what only sorts."""
+        rows, (kinds, *helpers) = batch.select(range(columns)), batch.columns[columns:]
+        return cls(rows, None if kinds.null_count == len(kinds) else kinds, tuple(helpers))
 
     @property
     def nbytes(self) -> int:
@@ -55,12 +64,12 @@ def nullable(schema: Struct, but: tuple[str, ...] = ()) -> Struct:
 class IncomingRows:
     """Makes rows of one Arrow schema fit a table. Raises DataError if they cannot, whatever their values are."""
 
-    def __init__(self, order: UpsertOrder, incoming: pa.Schema, slice_bytes: int) -> None:
+    def __init__(self, order: UpsertOrder, incoming: pa.Schema, block_bytes: int) -> None:
         self._order = order
         self._schema = order.metadata.schema
         self._loose = nullable(self._schema)
         self._physical = to_arrow(self._loose, physical=True)
-        self._slice_bytes = slice_bytes
+        self._block_bytes = block_bytes
         named = None if order.deletes else order.row_kind
         self._kind = None if named is None else self._position(incoming, named, "row kinds")
         self._merging = MergeSpec.of(order.metadata)
@@ -69,6 +78,8 @@ class IncomingRows:
         beside = {at for at in (self._kind, *self._helpers) if at is not None and not self._stored(incoming.names[at])}
         self._columns = [at for at in range(len(incoming)) if at not in beside]
         self._check(incoming)
+        # Nothing is copied to make such rows fit, so that large slices cost no memory.
+        self._slices = 1 if self._fits_as_it_is(incoming) else _SLICES
 
     def parts(self, batch: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> Iterator[KeyedPart]:
         """The batch's rows that are not passed over, slice by slice; rows without a key go to ``null_keys``.
@@ -78,7 +89,9 @@ class IncomingRows:
         kinds = self._kinds(batch, first_row)
         if kinds is not None and self._order.ignores_deletes:
             batch, kinds = batch.filter(kinds.is_null()), None
-        step = max(1, self._slice_bytes * batch.num_rows // max(1, batch.nbytes))
+        step = max(1, self._block_bytes * batch.num_rows // max(1, batch.nbytes))
+        if step < batch.num_rows or self._slices > 1:
+            step = max(1, step // _SLICES)
         for start in range(0, batch.num_rows, step):
             some = kinds.slice(start, step) if kinds is not None else None
             yield self._part(batch.slice(start, step), some, first_row + start, null_keys)
@@ -152,6 +165,10 @@ class IncomingRows:
                     found=str(incoming.field(at).type),
                 )
         return positions
+
+    def _fits_as_it_is(self, incoming: pa.Schema) -> bool:
+        kinds = {f.name: f.type for f in to_arrow(self._schema)}
+        return all(kinds.get(field.name) == field.type for field in map(incoming.field, self._columns))
 
     def _stored(self, name: str) -> bool:
         return self._schema.find(name) is not None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from lakebed.delta.paths import encode
 from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
+from lakebed.engine.large_batch import LargeBatch
 from lakebed.engine.refused_rows import RefusedRows
 from lakebed.engine.row_block import RowBlock
 from lakebed.engine.upsert_layout import FilePlan, UpsertLayout
@@ -27,27 +28,25 @@ from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.storage.footer import indexed
 from lakebed.storage.parquet_writer import write_file
 
-if TYPE_CHECKING:
-    import polars as pl
-
 __all__ = ["KeyedWriter", "UpsertOrder", "Upserted", "write_upserts"]
 
 # Beside the rows that are collected, their sorted copy and the encoder's pages need memory.
 _SHARE = 3
-# Batches are taken in slices that are small against what is collected.
-_SLICES = 4
+# If the whole batch is sorted, runs of it are merged at the same time.
+_SHARE_IF_SORTED = 5
 # Arrow counts the bytes of a text column with 32 bits.
 _LARGEST_BLOCK = 1 << 30
-# Files that are encoded at a time: encoding keeps one core busy, or waits for the disk.
-_AT_ONCE = 2
+# Files that are sorted, encoded and flushed at a time.
+_AT_ONCE = 4
 
 
 class KeyedWriter:
     """Writes rows as upsert files of one table; memory stays below ``writer_memory_limit`` whatever comes in.
 
     Rows are collected, and at a share of the limit sorted and written, one file per partition and bucket; so a
-    large upsert gives several files of a bucket, in fold order. Use it as a context manager: leaving it by an
-    exception removes every file it has written.
+    large upsert gives several files of a bucket, in fold order. Where ``sort_by`` orders the batch as a whole, its
+    parts wait in local files instead, and are written at the end, key range by key range. Use it as a context
+    manager: leaving it by an exception removes every file it has written.
     """
 
     def __init__(self, order: UpsertOrder) -> None:
@@ -59,10 +58,12 @@ class KeyedWriter:
         self._file_with_kinds = to_arrow(Struct((*nullable(schema, but=order.key.key), kind)), physical=True)
         self._indexed = indexed(self._file, order.indexed_columns)
         self._buckets = BucketRows(order)
-        self._block_bytes = max(1, min(order.options.writer_memory_limit // _SHARE, _LARGEST_BLOCK))
+        share = _SHARE_IF_SORTED if order.sort_by else _SHARE
+        self._block_bytes = max(1, min(order.options.writer_memory_limit // share, _LARGEST_BLOCK))
         self._incoming: tuple[pa.Schema, IncomingRows] | None = None
         self._parts: list[KeyedPart] = []
         self._bytes = 0
+        self._large = LargeBatch(order)
         self._null_keys = RefusedRows()
         self._done: list[AddFile] = []
         self._paths: list[str] = []
@@ -81,8 +82,7 @@ class KeyedWriter:
     def expect(self, schema: pa.Schema) -> None:
         """Check that rows of this schema fit, as far as types tell. Raises DataError that lists every problem."""
         if self._incoming is None or not self._incoming[0].equals(schema):
-            slice_bytes = max(1, self._block_bytes // _SLICES)
-            self._incoming = schema, IncomingRows(self._order, schema, slice_bytes)
+            self._incoming = schema, IncomingRows(self._order, schema, self._block_bytes)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take in rows. Raises DataError that lists every problem of a part of them; ``close`` tells null keys."""
@@ -101,6 +101,8 @@ class KeyedWriter:
         if self._null_keys.count:
             columns = ", ".join(self._order.key.key)
             raise self._null_keys.error(self._order.table_name, f"with a null in the primary key ({columns})")
+        if self._large:
+            self._take_back()
         self._flush()
         self._closed = True
         if self._order.key.combines and len(self._done) > 1:
@@ -113,6 +115,7 @@ class KeyedWriter:
         """Remove everything that was written; the table's directory is as it was."""
         self._closed = True
         self._parts.clear()
+        self._large.remove()
         self._order.store.delete_many(self._paths)
         for path in self._paths:
             self._order.store.remove_empty_parents(path)
@@ -121,45 +124,63 @@ class KeyedWriter:
     def _collect(self, part: KeyedPart) -> None:
         size = part.nbytes
         if self._parts and self._bytes + size > self._block_bytes:
-            self._flush()
+            if self._order.sort_by:
+                self._put_aside()
+            else:
+                self._flush()
         self._parts.append(part)
         self._bytes += size
         self.rows += part.rows.num_rows
         self.deletes += 0 if part.kinds is None else len(part.kinds) - part.kinds.null_count
 
+    def _put_aside(self) -> None:
+        self._large.put(self._block())
+        pa.default_memory_pool().release_unused()
+
+    def _take_back(self) -> None:
+        """Write the whole batch; a key's rows are sorted together, since they are never in two blocks."""
+        self._put_aside()
+        with closing(self._large.parts()) as keys:
+            for parts in keys:
+                size = sum(part.nbytes for part in parts)
+                if self._parts and self._bytes + size > self._block_bytes:
+                    self._flush()
+                self._parts += parts
+                self._bytes += size
+        self._large.remove()
+
+    def _block(self) -> RowBlock:
+        self._bytes = 0
+        return RowBlock(self._parts, self._loose)
+
     def _flush(self) -> None:
         if not self._parts:
             return
-        block = RowBlock(self._parts, self._loose)
-        self._bytes = 0
-        # What decided the order of the rows is free again before the first file is encoded.
+        block = self._block()
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
+        paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
+        block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
             writing: deque[Future[AddFile]] = deque()
-            for plan in plans:
-                writing.append(self._begin_file(pool, block, plan))
+            for path, plan in zip(paths, plans, strict=True):
+                reach(Step.WRITE_OPENED)
+                self._paths.append(path)
+                writing.append(pool.submit(self._write_file, block, path, plan))
                 if len(writing) == _AT_ONCE:
                     self._done.append(writing.popleft().result())
-            block.release()
             self._done.extend(one.result() for one in writing)
+        for plan, add in zip(plans, self._done[-len(plans) :], strict=True):
+            self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
         pa.default_memory_pool().release_unused()
 
-    def _begin_file(self, pool: ThreadPoolExecutor, block: RowBlock, plan: FilePlan) -> Future[AddFile]:
-        """Take the rows of a file and have it written; while one is encoded the next is taken."""
-        kinds = block.kinds(plan.rows)
+    def _write_file(self, block: RowBlock, path: str, plan: FilePlan) -> AddFile:
+        """Put the rows of one file in order and write it; files are written by several threads."""
+        rows = plan.rows()
+        kinds = block.kinds(rows)
         schema = self._file if kinds is None else self._file_with_kinds
-        path = new_path(plan.partition_values, plan.number, self._order.prefix)
-        reach(Step.WRITE_OPENED)
-        self._paths.append(path)
-        rows = block.taken(plan.rows, kinds, schema)
-        self._buckets.wrote(plan.place, plan.number, len(rows))
+        taken = block.taken(rows, kinds, schema)
         tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
-        return pool.submit(self._write_file, path, rows, schema, plan, tombstones)
-
-    def _write_file(
-        self, path: str, rows: pa.Table | pl.DataFrame, schema: pa.Schema, plan: FilePlan, tombstones: int
-    ) -> AddFile:
-        written = write_file(self._order.store, path, rows, schema, self._order.options, self._indexed)
+        written = write_file(self._order.store, path, taken, schema, self._order.options, self._indexed)
         reach(Step.WRITE_CLOSED)
         return AddFile(
             path=encode(path),

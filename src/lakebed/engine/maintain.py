@@ -7,25 +7,23 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lakebed.core.actions import AddFile
 from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, partition_key
 from lakebed.core.errors import FileMissingError, InputError, LakebedError, NotFoundError
-from lakebed.core.file_tags import bucket_of, is_unsettled
+from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.properties import value_of
-from lakebed.engine.compact import choose, rewrite
+from lakebed.engine.compact_order import CompactOrder
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
-from lakebed.engine.rewriter import Rewriter
 from lakebed.engine.settle import settle_units, settlements
-from lakebed.engine.settlement import Matched, Settlement
-from lakebed.engine.source import Source, plain
+from lakebed.engine.settlement import Settlement, made_for, size_of
 from lakebed.engine.unit import Unit, units_of, unsettled_units
+from lakebed.engine.workforce import Workload
 from lakebed.metastore import TableState
 
 COMPACT_THREADS = 2
@@ -134,10 +132,14 @@ def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
     key = KeySpec.of(draft.metadata)
     if where is not None:
         _refuse_rows(draft, where, key)
-    compaction = _Compaction(draft, key, None if key is None else Rewriter.of(draft, key), full)
-    units = _packed_units(draft.live(where), key)
-    with ThreadPoolExecutor(max_workers=COMPACT_THREADS, thread_name_prefix="lakebed-compact") as pool:
-        matched = [one for one in pool.map(lambda unit: compaction.run(unit, units[unit]), units) if one.leaving]
+    workload = Workload(
+        work=lambda prefix: CompactOrder.of(draft, key, full=full, prefix=prefix).compact,
+        size=size_of,
+        made=made_for,
+        threads=COMPACT_THREADS,
+    )
+    units = CompactOrder.of(draft, key, full=full).worth_it(_packed_units(draft.live(where), key))
+    matched = workload.run(draft, list(units.items()))
     return land_units(draft, Kind.COMPACT, settlements(draft, matched, data_change=False))
 
 
@@ -150,48 +152,6 @@ def _packed_units(files: Sequence[AddFile], key: KeySpec | None) -> dict[Unit, l
     for add in files:
         found[Unit(partition_key(add.partition_values), frozenset())].append(add)
     return found
-
-
-@dataclass(frozen=True)
-class _Compaction:
-    """How the units of one table are compacted."""
-
-    draft: Draft
-    key: KeySpec | None
-    rewriter: Rewriter | None
-    full: bool
-
-    def run(self, unit: Unit, files: Sequence[AddFile]) -> Matched:
-        """Rewrite what is worth it of one unit."""
-        matched = Matched(unit)
-        for group in self._groups(unit, files):
-            if self.rewriter is None:
-                made = [(one.add, one.dead) for one in rewrite(self.draft.order, group)]
-            else:
-                made = self.rewriter.rewrite(unit, group)
-            matched.fresh.extend(made)
-            matched.leaving.extend(source.add for source in group)
-        return matched
-
-    def _groups(self, unit: Unit, files: Sequence[AddFile]) -> list[list[Source]]:
-        """Which files to rewrite together. Those of a bucket that was split go into its halves."""
-        metadata, options = self.draft.metadata, self.draft.handle.options
-        if self.rewriter is None or (len(unit.numbers) <= 1 and not min(unit.numbers, default=0) < 0):
-            return choose(plain(files), metadata, options, full=self.full)
-        splits = self.rewriter.leaf_splits(unit, plain(files))
-        by_number: dict[int | None, list[AddFile]] = defaultdict(list)
-        inner: list[AddFile] = []
-        for add in files:
-            if bucket_of(add) in splits:
-                inner.append(add)
-            else:
-                by_number[bucket_of(add)].append(add)
-        groups = [
-            group
-            for members in by_number.values()
-            for group in choose(plain(members), metadata, options, full=self.full)
-        ]
-        return [plain(inner), *groups] if inner else groups
 
 
 def _refuse_rows(draft: Draft, where: Node, key: KeySpec | None) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Claim, Kind, partition_key
-from lakebed.core.errors import InputError
+from lakebed.core.errors import AlreadyExistsError, InputError
 from lakebed.core.keyed import KeySpec
 from lakebed.core.partition import decode_values, encode_value
 from lakebed.core.predicate import Node, render
@@ -14,6 +14,7 @@ from lakebed.engine.delete import remove_rows
 from lakebed.engine.draft import Draft
 from lakebed.engine.incoming import Incoming
 from lakebed.engine.settle import settle_for, settle_own
+from lakebed.engine.source import Source
 from lakebed.engine.upsert import upsert, write_pending
 
 
@@ -37,6 +38,14 @@ def overwrite_all(draft: Draft, rows: Incoming) -> None:
         draft.remove(add)
     draft.parameters["mode"] = "Overwrite"
     new.enter(Claim(Kind.OVERWRITE, reads_all=True))
+
+
+def overwrite_nothing(draft: Draft) -> None:
+    """Raise AlreadyExistsError if the draft has any row."""
+    if any(Source(add).live_rows != 0 for add in draft.live()):
+        raise AlreadyExistsError(
+            f"table {draft.handle.name} has rows already", fix="choose another mode, like 'append' or 'overwrite'"
+        )
 
 
 def overwrite_where(draft: Draft, rows: Incoming, predicate: Node) -> None:

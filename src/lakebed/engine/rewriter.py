@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -37,9 +37,9 @@ class Rewriter:
     splits: Mapping[str, frozenset[int]] = field(default_factory=dict, hash=False)
 
     @staticmethod
-    def of(draft: Draft, key: KeySpec) -> Rewriter:
-        """The rewriter for a draft's table."""
-        return Rewriter(draft.order, key, known_splits(draft) if key.buckets == DYNAMIC else {})
+    def of(draft: Draft, key: KeySpec, prefix: str = "") -> Rewriter:
+        """The rewriter for a draft's table; the names of its files begin with ``prefix``."""
+        return Rewriter(replace(draft.order, prefix=prefix), key, known_splits(draft) if key.buckets == DYNAMIC else {})
 
     def rewrite(self, unit: Unit, sources: Sequence[Source]) -> Written:
         """The live rows of these files in new ones, with their row ids and versions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,12 @@ if TYPE_CHECKING:
 
     from lakebed.engine.keyed_rows import KeyedPart
 
+# The prefix of Lakebed's own columns keeps these apart from the table's.
+_HELPER = "_lakebed_sort_"
+
 
 class RowBlock:
-    """Rows of several parts as one; ``parts`` is emptied, so that memory is not held twice for long."""
+    """Rows of several parts as one, used by several threads; ``parts`` is emptied, so that memory is not held twice."""
 
     def __init__(self, parts: list[KeyedPart], schema: pa.Schema) -> None:
         self.num_rows = sum(part.rows.num_rows for part in parts)
@@ -27,6 +31,8 @@ class RowBlock:
         parts.clear()
         self._table: pa.Table | None = table
         self._frame: pl.DataFrame | None = None
+        self._lock = threading.Lock()
+        self._wanted = 0
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
@@ -48,11 +54,24 @@ class RowBlock:
         kinds = self._kinds if rows is None else self._kinds.take(rows)
         return kinds if kinds.null_count < len(kinds) else None
 
+    def expect(self, times: int) -> None:
+        """After so many calls of ``taken`` the block lets go of its rows."""
+        self._wanted = times
+
     def taken(self, rows: pa.Array | None, kinds: pa.Array | None, schema: pa.Schema) -> pa.Table | pl.DataFrame:
         """Some rows in that order, all if None, as what the encoder takes fastest.
 
         ``schema`` is that of the file: it may say that less columns have nulls, and ends with the ``kinds``, if any.
         """
+        found = self._taken(rows, kinds, schema)
+        with self._lock:
+            self._wanted -= 1
+            if not self._wanted:
+                self._frame, self._table = None, None
+                self._columns.clear()
+        return found
+
+    def _taken(self, rows: pa.Array | None, kinds: pa.Array | None, schema: pa.Schema) -> pa.Table | pl.DataFrame:
         if parquet_encoder.keeps(schema):
             frame = self._polars()
             if rows is not None:
@@ -63,20 +82,25 @@ class RowBlock:
         columns = table.columns if kinds is None else [*table.columns, kinds]
         return pa.Table.from_arrays(columns, schema=schema)
 
-    def release(self) -> None:
-        """Let go of the rows; nothing can be taken any more, and what was taken stays."""
-        self._frame, self._table = None, None
-        self._columns.clear()
+    def whole(self, rows: pa.Array | None) -> pa.Table:
+        """Some rows in that order, all if None, with all that is known of them: ``KeyedPart.of`` reads it."""
+        assert self._table is not None
+        kinds = pa.nulls(self.num_rows, pa.int8()) if self._kinds is None else self._kinds
+        table = self._table.append_column(KIND_COLUMN, kinds)
+        for at, helper in enumerate(self._helpers):
+            table = table.append_column(f"{_HELPER}{at}", helper)
+        return table if rows is None else table.take(rows)
 
     def _polars(self) -> pl.DataFrame:
         import polars as pl
 
-        if self._frame is None:
-            frame = pl.from_arrow(self._table, rechunk=True)
-            assert isinstance(frame, pl.DataFrame)
-            self._frame, self._table = frame, None
-            self._columns.clear()
-        return self._frame
+        with self._lock:
+            if self._frame is None:
+                frame = pl.from_arrow(self._table, rechunk=True)
+                assert isinstance(frame, pl.DataFrame)
+                self._frame, self._table = frame, None
+                self._columns.clear()
+            return self._frame
 
 
 def _kinds(parts: Sequence[KeyedPart]) -> pa.Array | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pyroaring import BitMap64
 
@@ -15,9 +14,10 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.settle_order import SettleOrder, Settling
-from lakebed.engine.settlement import Matched, Settlement
+from lakebed.engine.settlement import Matched, Settlement, made_for, size_of
 from lakebed.engine.unit import Unit, pending, units_of, unsettled_units
 from lakebed.engine.vectors import store_vectors, with_vector
+from lakebed.engine.workforce import Workload
 
 SETTLE_THREADS = 4
 
@@ -96,10 +96,13 @@ def settle_units(
     """
     if not units:
         return []
-    work = SettleOrder.of(draft, key, distribute=distribute)
-    with ThreadPoolExecutor(max_workers=SETTLE_THREADS, thread_name_prefix="lakebed-settle") as pool:
-        matched = list(pool.map(lambda unit: work.match(unit, units[unit]), units))
-    return settlements(draft, matched)
+    workload = Workload(
+        work=lambda prefix: SettleOrder.of(draft, key, distribute=distribute, prefix=prefix).settle,
+        size=size_of,
+        made=made_for,
+        threads=SETTLE_THREADS,
+    )
+    return settlements(draft, workload.run(draft, list(units.items())))
 
 
 def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool = True) -> list[Settlement]:

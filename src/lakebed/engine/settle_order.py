@@ -15,7 +15,7 @@ from lakebed.engine.draft import Draft
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.rewriter import Rewriter
 from lakebed.engine.scan import dead_rows
-from lakebed.engine.settlement import Matched
+from lakebed.engine.settlement import Matched, UnitFiles
 from lakebed.engine.source import Source, plain
 from lakebed.engine.unit import Unit, fold_order
 from lakebed.engine.vectors import with_replaced
@@ -34,13 +34,17 @@ class SettleOrder:
     """Whether rows that were written without a bucket get one now."""
 
     @staticmethod
-    def of(draft: Draft, key: KeySpec, *, distribute: bool = False) -> SettleOrder:
+    def of(draft: Draft, key: KeySpec, *, distribute: bool = False, prefix: str = "") -> SettleOrder:
         """The order for a draft's table."""
         handle = draft.handle
         order = ResolveOrder(
             store=handle.store, table_name=handle.name, metadata=draft.metadata, key=key, options=handle.options
         )
-        return SettleOrder(order, Rewriter.of(draft, key), distribute and key.buckets == POSTPONE)
+        return SettleOrder(order, Rewriter.of(draft, key, prefix), distribute and key.buckets == POSTPONE)
+
+    def settle(self, item: UnitFiles) -> Matched:
+        """Settle one unit."""
+        return self.match(*item)
 
     def match(self, unit: Unit, members: Sequence[AddFile]) -> Matched:
         """Settle one unit."""

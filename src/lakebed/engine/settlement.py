@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
@@ -22,6 +22,19 @@ class Matched:
     """Files of the table that change, and pending ones, each with all its dead rows."""
     fresh: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
     """New files with merged or rewritten rows."""
+
+
+UnitFiles = tuple[Unit, Sequence[AddFile]]
+
+
+def size_of(item: UnitFiles) -> int:
+    """The bytes of the files of a unit."""
+    return sum(add.size for add in item[1])
+
+
+def made_for(matched: Matched) -> list[str]:
+    """The paths of the files that were made for it."""
+    return [add.file_path for add, _ in matched.fresh]
 
 
 @dataclass(frozen=True)

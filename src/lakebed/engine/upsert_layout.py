@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.core.bucketing import ROOT
+from lakebed.core.keyed import MergeEngine
 from lakebed.core.murmur3 import spark_hash
 from lakebed.core.partition import encode_value
 from lakebed.engine.bucket_rows import BucketRows
@@ -20,12 +21,50 @@ from lakebed.engine.upsert_order import UpsertOrder
 
 @dataclass(frozen=True)
 class FilePlan:
-    """One file: where it belongs, and the numbers of its rows in the block, in order; None for all as they are."""
+    """One file: where it belongs, and its rows."""
 
     partition_values: dict[str, str | None]
     place: str
     number: int
-    rows: pa.Array | None
+    rows: Callable[[], pa.Array | None]
+    """The numbers of the rows in the block, in order; None for all as they are. Sorting them takes a while."""
+
+
+@dataclass(frozen=True)
+class FoldOrder:
+    """The columns of a block that say which rows have one key, and in which order these are folded."""
+
+    keys: list[pa.Array]
+    ranks: list[pa.Array]
+    engine: MergeEngine
+
+    @classmethod
+    def of(cls, block: RowBlock, order: UpsertOrder) -> FoldOrder:
+        """The columns of a block; they are taken from it at once."""
+        schema = order.metadata.schema
+        keys = [block.column(schema[name].physical_name) for name in order.key.key]
+        ranks = [block.column(schema[name].physical_name) for name in order.key.sequence]
+        helpers = iter(range(len(order.sort_by)))
+        for name in order.sort_by:
+            stored = schema.find(name)
+            ranks.append(block.helper(next(helpers)) if stored is None else block.column(stored.physical_name))
+        return cls(keys, ranks, order.key.engine)
+
+    def folded(self, rows: pa.Array | None) -> tuple[pa.Array | None, pa.Array]:
+        """Some rows, all if None, in the order of a file, without those that another row of their key replaces.
+
+        The second value says whether a row has the key of the row before it.
+        """
+        keys = [_at(key, rows) for key in self.keys]
+        order = sorted_rows([*keys, *(_at(rank, rows) for rank in self.ranks)])
+        if order is not None:
+            rows, keys = _chosen(rows, order), [key.take(order) for key in keys]
+        same = same_as_before(keys)
+        stay = survivors(same, self.engine)
+        if stay is None:
+            return rows, same
+        rows = _chosen(rows, pc.indices_nonzero(stay))
+        return rows, pa.repeat(pa.scalar(False), len(rows) - 1)
 
 
 @dataclass(frozen=True)
@@ -42,28 +81,22 @@ class UpsertLayout:
     def __init__(self, block: RowBlock, order: UpsertOrder, buckets: BucketRows) -> None:
         self._order = order
         self._buckets = buckets
-        schema = order.metadata.schema
-        self._keys = [block.column(schema[name].physical_name) for name in order.key.key]
-        self._ranks = [block.column(schema[name].physical_name) for name in order.key.sequence]
-        helpers = iter(range(len(order.sort_by)))
-        for name in order.sort_by:
-            stored = schema.find(name)
-            self._ranks.append(block.helper(next(helpers)) if stored is None else block.column(stored.physical_name))
+        self._fold = FoldOrder.of(block, order)
         self._partitions = _partitions(block, order)
-        self._hashes = spark_hash(self._keys) if buckets.needs_hashes else None
+        self._hashes = spark_hash(self._fold.keys) if buckets.needs_hashes else None
 
     def files(self) -> Iterator[FilePlan]:
         """The files, in the order in which they have to be folded."""
         if self._order.key.spans_partitions:
             for number, rows in self._by_bucket("", None):
-                ordered, same = self._folded(rows)
+                ordered, same = self._fold.folded(rows)
                 for values, some in self._by_partition(ordered, same):
-                    yield FilePlan(values, "", number, some)
+                    yield FilePlan(values, "", number, lambda chosen=some: chosen)  # type: ignore[misc]
             return
         for values, here in zip(self._partitions.values, self._partitions.rows, strict=True):
             place = self._order.key.place(values)
             for number, rows in self._by_bucket(place, here):
-                yield FilePlan(values, place, number, self._folded(rows)[0])
+                yield FilePlan(values, place, number, lambda some=rows: self._fold.folded(some)[0])  # type: ignore[misc]
 
     def _by_bucket(self, place: str, rows: pa.Array | None) -> Iterator[tuple[int, pa.Array | None]]:
         if self._hashes is None:
@@ -71,22 +104,6 @@ class UpsertLayout:
             return
         for number, at in runs(self._buckets.numbers(place, _at(self._hashes, rows))):
             yield number, _chosen(rows, at)
-
-    def _folded(self, rows: pa.Array | None) -> tuple[pa.Array | None, pa.Array]:
-        """The rows in the order of a file, without those that another row of their key replaces.
-
-        The second value says whether a row has the key of the row before it.
-        """
-        keys = [_at(key, rows) for key in self._keys]
-        order = sorted_rows([*keys, *(_at(rank, rows) for rank in self._ranks)])
-        if order is not None:
-            rows, keys = _chosen(rows, order), [key.take(order) for key in keys]
-        same = same_as_before(keys)
-        stay = survivors(same, self._order.key.engine)
-        if stay is None:
-            return rows, same
-        rows = _chosen(rows, pc.indices_nonzero(stay))
-        return rows, pa.repeat(pa.scalar(False), len(rows) - 1)
 
     def _by_partition(
         self, rows: pa.Array | None, same: pa.Array

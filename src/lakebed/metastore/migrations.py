@@ -20,10 +20,12 @@ Migration = tuple[str, Callable[[Connection], None]]
 _OPENING = 0x4C414B45
 
 
+_RECORD = (schema.meta, schema.migrations)
+
+
 def _create_tables(connection: Connection) -> None:
-    record = (schema.meta, schema.migrations)
     schema.metadata.create_all(
-        connection, checkfirst=False, tables=[t for t in schema.metadata.sorted_tables if t not in record]
+        connection, checkfirst=False, tables=[t for t in schema.metadata.sorted_tables if t not in _RECORD]
     )
     row = {"name": DEFAULT_NAMESPACE, "properties": "{}", "created": now_ms()}
     connection.execute(insert(schema.namespaces), row)
@@ -58,12 +60,13 @@ MIGRATIONS: Sequence[Migration] = (
 )
 """In order. One that has been released never changes: a change of the schema is a further one.
 
-The first gives a new database today's schema, so each further one adds only what is not there yet.
+The first gives a new database today's schema: the further ones are for older databases, and add only what is not
+there yet.
 """
 
 
 def prepare(database: Database, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Create the schema, or run the migrations that are missing, each in one transaction.
+    """Create the schema in one transaction, or run the migrations that are missing, each in one.
 
     Raises MetastoreVersionError for a schema that this Lakebed does not know, and MetastoreError if there is
     none and ``create`` is False.
@@ -75,7 +78,7 @@ def prepare(database: Database, *, create: bool, migrations: Sequence[Migration]
             )
         if database.is_sqlite:
             database.read(lambda connection: _refuse_strangers(connection, str(database.address)))
-        database.write(_create_record)
+        database.write(_create)
     place = str(database.address)
     while database.read(lambda connection: _pending(connection, migrations, place)):
         database.write(lambda connection: _advance(connection, migrations, place))
@@ -103,11 +106,16 @@ def _lock(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _OPENING})
 
 
-def _create_record(connection: Connection) -> None:
+def _create(connection: Connection) -> None:
+    """Make today's schema, for which no migration is left to run, unless another process has done it meanwhile."""
     _lock(connection)
     if not _exists(connection):
-        schema.metadata.create_all(connection, checkfirst=False, tables=[schema.meta, schema.migrations])
-        connection.execute(insert(schema.meta), {"schema_version": 0})
+        schema.metadata.create_all(connection, checkfirst=False, tables=_RECORD)
+        _create_tables(connection)
+        connection.execute(insert(schema.meta), {"schema_version": len(MIGRATIONS)})
+        connection.execute(
+            insert(schema.migrations), [{"name": name, "applied_at": now_ms()} for name, _ in MIGRATIONS]
+        )
 
 
 def _pending(connection: Connection, migrations: Sequence[Migration], place: str) -> Sequence[Migration]:

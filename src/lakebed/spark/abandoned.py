@@ -6,33 +6,33 @@ import warnings
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from lakebed.core.actions import Metadata
 from lakebed.core.errors import StorageError
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.leftovers import Directory
+from lakebed.engine.workforce import NewFiles
 from lakebed.storage.durable import is_temporary
-from lakebed.storage.store import Store
 
 
-def remove_all(store: Store, metadata: Metadata, prefix: str, table_name: str) -> None:
-    """Remove every file of a write that failed, wherever it is. What appears later is left to vacuum."""
-    with _warned(table_name):
-        _remove(store, (file.path for file in Directory.of(store, metadata).files([])), prefix)
+def remove_all(files: NewFiles) -> None:
+    """Remove every file of a job that failed, wherever it is. What appears later is left to vacuum."""
+    with _warned(files.table_name):
+        found = Directory.of(files.store, files.metadata).files([])
+        _remove(files, (file.path for file in found))
 
 
-def remove_but(store: Store, prefix: str, kept: Collection[str], table_name: str) -> None:
+def remove_but(files: NewFiles, kept: Collection[str]) -> None:
     """Remove what other attempts of the same tasks have written beside the files that are ``kept``."""
-    with _warned(table_name):
+    with _warned(files.table_name):
         for folder in {path.rpartition("/")[0] for path in kept}:
-            found = (file.path for file in store.list(folder, recursive=False))
-            _remove(store, (path for path in found if path not in kept), prefix)
+            found = (file.path for file in files.store.list(folder, recursive=False))
+            _remove(files, (path for path in found if path not in kept))
 
 
-def _remove(store: Store, paths: Iterable[str], prefix: str) -> None:
-    own = [path for path in paths if _is_of(path.rpartition("/")[2], prefix)]
-    store.delete_many(own)
+def _remove(files: NewFiles, paths: Iterable[str]) -> None:
+    own = [path for path in paths if _is_of(path.rpartition("/")[2], files.prefix)]
+    files.store.delete_many(own)
     for path in own:
-        store.remove_empty_parents(path)
+        files.store.remove_empty_parents(path)
 
 
 def _is_of(name: str, prefix: str) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.incoming import Incoming
+from lakebed.engine.workforce import NewFiles
 from lakebed.spark import jobs
+from lakebed.spark.each import run_each
 from lakebed.spark.frames import Frames
 from lakebed.spark.write import SparkRows
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Order = TypeVar("Order")
+
+
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -29,6 +34,17 @@ class SparkDistribution:
     def session(self) -> SparkSession:
         """The session that the caller passed."""
         return self._session
+
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Sequence[Item],
+        sizes: Sequence[int],
+        made: Callable[[Result], Iterable[str]],
+        files: NewFiles,
+    ) -> list[Result]:
+        """The result of each item, in their order, by one job."""
+        return run_each(self._session, work, items, sizes, made, files)
 
     def rows(self, frame: DataFrame) -> Incoming:
         """The rows of a frame, which tasks write."""

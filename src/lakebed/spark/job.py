@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakebed.core.errors import JobError
+from lakebed.core.errors import AccessError, JobError, LakebedError, NoSpaceError, StorageError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,6 +36,14 @@ def _reason(text: str) -> str:
         return "executors without this Lakebed; ship the driver's package to them, as docs/spark.md says"
     named = _CAUSE.findall(text)
     return ": ".join(named[-1]) if named else text.strip().partition("\n")[0]
+
+
+_WORTH_ANOTHER_TRY = (StorageError, AccessError, NoSpaceError)
+
+
+def is_final(error: LakebedError) -> bool:
+    """Whether another try, maybe elsewhere, would end the same."""
+    return type(error) not in _WORTH_ANOTHER_TRY
 
 
 def setting(spark: SparkSession, name: str, default: str) -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lakebed.core.errors import AccessError, LakebedError, NoSpaceError, StorageError
+from lakebed.core.errors import LakebedError
 from lakebed.spark.envelope import seal, unseal
-from lakebed.spark.job import collected
+from lakebed.spark.job import collected, is_final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,6 @@ Result = TypeVar("Result")
 NUMBER = "number"
 ENVELOPE = "envelope"
 _RESULT = "result"
-_WORTH_ANOTHER_TRY = (StorageError, AccessError, NoSpaceError)
 
 
 def run(session: SparkSession, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
@@ -76,6 +75,6 @@ def _outcome(task: Callable[[Order], Result], order: Order) -> Result | LakebedE
     try:
         return task(order)
     except LakebedError as error:
-        if type(error) in _WORTH_ANOTHER_TRY:
+        if not is_final(error):
             raise
         return error

@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from lakebed.core.actions import AddFile, from_object, to_object
 from lakebed.core.commit import Bucket
 from lakebed.core.errors import LakebedError
-from lakebed.engine.settlement import Matched
+from lakebed.engine.settlement import Matched, made_for
 from lakebed.engine.unit import Unit
 from lakebed.storage.deletion_vector import decode, encode
 
@@ -39,6 +39,11 @@ class Message:
     matched: tuple[Matched, ...] = field(default=(), hash=False)
     error: LakebedError | None = None
     """Why the rows cannot be written, whoever tries; the task has removed its files."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The files that the task made."""
+        return [*(add.file_path for add in self.files), *(path for one in self.matched for path in made_for(one))]
 
 
 def to_rows(message: Message) -> pa.RecordBatch:

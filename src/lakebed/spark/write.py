@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.conform import FIX, check_schema
-from lakebed.core.errors import DataError, LakebedError
+from lakebed.core.errors import DataError
 from lakebed.core.file_tags import BATCH
 from lakebed.core.keyed import KeySpec
-from lakebed.core.schema_arrow import to_arrow
+from lakebed.core.schema import Struct
+from lakebed.core.schema_arrow import from_arrow, to_arrow
 from lakebed.core.schema_spark import from_spark
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.settle_order import Settling
 from lakebed.engine.settlement import Matched
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
+from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
-from lakebed.spark.abandoned import remove_all, remove_but
-from lakebed.spark.job import collected, setting
+from lakebed.spark.casts import cast
+from lakebed.spark.job import setting
 from lakebed.spark.message import ROWS, Message, from_rows
-from lakebed.spark.write_plan import for_append, for_upsert
+from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
-from lakebed.storage.store import Store
+from lakebed.spark.writing_job import WritingJob
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,12 +49,32 @@ class SparkRows:
         """The columns of the rows. Raises SchemaError for types that no table has."""
         return arrow_schema(self.frame)
 
+    @property
+    def replaces_partitions(self) -> bool:
+        """Whether the session says so."""
+        mode = setting(self.frame.sparkSession, "spark.sql.sources.partitionOverwriteMode", "static")
+        return mode.lower() == "dynamic"
+
+    def cast(self, schema: Struct, names: Collection[str]) -> SparkRows:
+        """The rows with some columns in the table's types; the job fails at values that those cannot hold."""
+        from pyspark.sql import functions as F
+
+        ansi = setting(self.frame.sparkSession, "spark.sql.ansi.enabled", "true") == "true"
+        found = from_arrow(self.schema, void=True)
+        columns = []
+        for field in found:
+            column, known = F.col(quoted(field.name)), schema.find(field.name)
+            if field.name in names and known is not None:
+                column = cast(column, field.type, known.type, ansi=ansi, place=field.name).alias(field.name)
+            columns.append(column)
+        return SparkRows(self.frame.select(*columns))
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
         self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))
-        order = replace(order, prefix=_prefix())
+        order = replace(order, prefix=new_prefix())
         frame = for_append(self.frame, order.metadata, order.options)
-        done = _Job(order.store, order.metadata, order.table_name, order.prefix).run(frame, WriteTask(order))
+        done = _job(order).run(frame, task_of(WriteTask(order)), ROWS, from_rows)
         return [add for message in done for add in message.files]
 
     def upsert(self, order: UpsertOrder, settles: Settles) -> Upserted:
@@ -60,10 +82,9 @@ class SparkRows:
         KeyedWriter(order).expect(self.schema)
         self._check(order.metadata, order.table_name, ())
         arranged = for_upsert(self.frame, order)
-        order = replace(order, prefix=_prefix(), share_bits=arranged.share_bits)
+        order = replace(order, prefix=new_prefix(), share_bits=arranged.share_bits)
         settling = _sendable(settles(), order.prefix) if arranged.whole_buckets else None
-        job = _Job(order.store, order.metadata, order.table_name, order.prefix)
-        done = job.run(arranged.frame, UpsertTask(order, settling))
+        done = _job(order).run(arranged.frame, task_of(UpsertTask(order, settling)), ROWS, from_rows)
         files = [add for message in done for add in message.files]
         return Upserted(
             files=files if arranged.whole_buckets else _one_batch(files, order.key),
@@ -98,8 +119,8 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
     return pa.schema([pa.field(f.name, pa.null()) if isinstance(f.dataType, NullType) else next(known) for f in fields])
 
 
-def _prefix() -> str:
-    return f"{uuid.uuid4().hex[:16]}-"
+def _job(order: WriteOrder | UpsertOrder) -> WritingJob:
+    return WritingJob(NewFiles(order.store, order.metadata, order.table_name, order.prefix))
 
 
 def _sendable(settling: Settling | None, prefix: str) -> Settling | None:
@@ -128,50 +149,3 @@ def _whole(done: Sequence[Message], key: KeySpec) -> list[Matched]:
     return [
         one for message in done for one in message.matched if all(len(tasks.get(b, ())) <= 1 for b in one.unit.buckets)
     ]
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One job that writes files; unless it succeeds as a whole, none of them remains."""
-
-    store: Store
-    metadata: Metadata = field(hash=False)
-    table_name: str
-    prefix: str
-
-    def run(self, frame: DataFrame, work: WriteTask | UpsertTask) -> list[Message]:
-        """The messages of all tasks. Raises JobError, or what a task says of rows that do not fit."""
-        try:
-            messages = from_rows(collected(frame.mapInArrow(task_of(work), ROWS), self.table_name))
-            self._refuse(messages)
-        except BaseException:
-            remove_all(self.store, self.metadata, self.prefix, self.table_name)
-            raise
-        if self._others_tried(frame, messages):
-            kept = {path for message in messages for path in _paths(message)}
-            remove_but(self.store, self.prefix, kept, self.table_name)
-        return messages
-
-    def _refuse(self, messages: Sequence[Message]) -> None:
-        refused = [message for message in messages if message.error is not None]
-        if not refused:
-            return
-        error = refused[0].error
-        if isinstance(error, DataError):
-            problems = [p for one in refused if isinstance(one.error, DataError) for p in one.error.problems]
-            raise DataError(
-                f"{error.title} (each task counts its own rows)", tuple(dict.fromkeys(problems)), fix=error.fix
-            )
-        assert isinstance(error, LakebedError)
-        raise error
-
-    def _others_tried(self, frame: DataFrame, messages: Sequence[Message]) -> bool:
-        """Whether there may be files of attempts that did not count."""
-        if any(message.attempt for message in messages):
-            return True
-        return setting(frame.sparkSession, "spark.speculation", "false") == "true"
-
-
-def _paths(message: Message) -> list[str]:
-    fresh = [add.file_path for one in message.matched for add, _ in one.fresh]
-    return [*(add.file_path for add in message.files), *fresh]

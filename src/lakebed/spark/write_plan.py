@@ -42,8 +42,9 @@ def for_append(frame: DataFrame, metadata: Metadata, options: Options) -> DataFr
 
 def for_upsert(frame: DataFrame, order: UpsertOrder) -> Arranged:
     """Rows of a table with a key; wherever they go, each task has them in the order of the frame."""
-    mode, shuffle = order.key.buckets, order.options.shuffle
-    if mode == POSTPONE or shuffle == "never":
+    # Files of several tasks are folded in the order of the frame, which is not what ``sort_by`` asks for.
+    mode, shuffle = order.key.buckets, "always" if order.sort_by else order.options.shuffle
+    if shuffle == "never" or (mode == POSTPONE and not order.sort_by):
         return Arranged(frame, whole_buckets=False)
     if not isinstance(mode, int):
         bits = _share_bits(frame)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lakebed.core.errors import FileMissingError, InputError
+from lakebed.core.errors import FileMissingError, LakebedError
 from lakebed.spark.envelope import Envelope, seal, unseal
+from lakebed.spark.job import is_final
 from lakebed.spark.message import Message, to_rows
 
 if TYPE_CHECKING:
@@ -88,8 +89,8 @@ def task_of(work: WriteTask | UpsertTask) -> Callable[[Iterable[pa.RecordBatch]]
 
 
 def perform(envelope: Envelope, batches: Batches) -> Batches:
-    """In the task: do the work and yield its message. Rows that do not fit are a message, since nobody can write them;
-    any other failure is raised, and Spark tries again."""
+    """In the task: do the work and yield its message. An error that would come again, like that of rows which do not
+    fit, is a message too; any other is raised, and Spark tries again."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -99,7 +100,9 @@ def perform(envelope: Envelope, batches: Batches) -> Batches:
     message: dict[str, object] = {"task": context.partitionId(), "attempt": context.attemptNumber()}
     try:
         work.run(batches, message)
-    except InputError as error:
+    except LakebedError as error:
+        if not is_final(error):
+            raise
         message["error"] = error
     yield to_rows(Message(**message))  # type: ignore[arg-type]
 

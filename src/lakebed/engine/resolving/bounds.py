@@ -32,10 +32,24 @@ def holding_files(files: Sequence[AddFile], keys: pl.DataFrame, key: Struct, by:
     """The files that may hold one of the sorted keys, by the log's statistics."""
     if not files:
         return []
+    return [add for add, held in zip(files, _held(_logged(files, key), keys, key, by), strict=True) if held]
+
+
+def overlapping_files(files: Sequence[AddFile], low: int, high: int, key: Struct) -> list[AddFile]:
+    """The files that may hold a key of one column between two whole numbers, by the log's statistics."""
+    if not files:
+        return []
+    ((lowest, highest),) = _logged(files, key)
+    (field,) = key
+    held = (bound_series(highest, field) >= low) & (bound_series(lowest, field) <= high)
+    return [add for add, inside in zip(files, held.fill_null(True), strict=True) if inside]
+
+
+def _logged(files: Sequence[AddFile], key: Struct) -> list[tuple[Any, Any]]:
+    """The lowest and highest values of the key columns, file by file."""
     stats = parse_stats([add.stats for add in files], key, [(field.name,) for field in key])
     unknown = pa.nulls(len(files))
-    columns = [(stats.mins.get((f.name,), unknown), stats.maxs.get((f.name,), unknown)) for f in key]
-    return [add for add, held in zip(files, _held(columns, keys, key, by), strict=True) if held]
+    return [(stats.mins.get((f.name,), unknown), stats.maxs.get((f.name,), unknown)) for f in key]
 
 
 def _held(columns: Sequence[tuple[Any, Any]], keys: pl.DataFrame, key: Struct, by: Sequence[str]) -> list[bool]:

@@ -16,7 +16,7 @@ from pyroaring import BitMap64
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import MergeEngine
-from lakebed.engine.resolving.bounds import holding_files
+from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
 from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
 from lakebed.engine.scan import dead_rows, named
@@ -24,7 +24,7 @@ from lakebed.storage.deletion_vector import from_arrow
 
 _SPARSE = 16
 """The range of the keys may be so many times larger than the rows of all files."""
-_FEW = 16
+_FEW = 4
 """Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up."""
 _SCATTERED = 4
 """So many keys for each row group leave hardly a group unread."""
@@ -81,9 +81,13 @@ def _suits(order: ResolveOrder, files: BucketFiles) -> bool:
 
 def _candidates(order: ResolveOrder, files: BucketFiles, changed: Sequence[WholeKeys]) -> list[AddFile]:
     """The settled files that may hold one of the keys."""
+    ends = [values.gather([0, -1]) for keys in changed if len(values := _values(keys))]
+    if not ends or any(values.dtype != pl.Int64 for values in ends):
+        return list(files.settled)
     key, by = order.layout.stored(sequence=False, kind=False), order.layout.keys
-    held = {add.path for keys in changed for add in holding_files(files.settled, keys.rows, key, by)}
-    return [add for add in files.settled if add.path in held]
+    if len(changed) == 1:
+        return holding_files(files.settled, changed[0].rows, key, by)
+    return overlapping_files(files.settled, min(low for low, _ in ends), max(high for _, high in ends), key)
 
 
 def _worth_it(order: ResolveOrder, changed: Sequence[AddFile], older: Sequence[AddFile]) -> bool:
@@ -141,11 +145,19 @@ class _Range:
             return pl.Series([], dtype=pl.UInt32)
         return (self.owner.gather(values - self.low) != number).arg_true()
 
+    def _are_few(self, rows: int) -> bool:
+        """Whether the keys may be few against so many rows; that they are is seen when those in between are counted."""
+        return rows > 0 and (len(self.changed) == 1 or max(map(len, self.changed)) <= rows)
+
     def owned(self, keys: WholeKeys) -> pl.Series:
         """The positions of a settled file's rows whose key any of the unsettled files has."""
         values, start = _values(keys), 0
-        if keys.ascending and len(values) >= _FEW * len(self.wanted):
-            return _places(values, self.wanted)
+        if keys.ascending and self._are_few(len(values)):
+            first = self.wanted.search_sorted(values[0], "left")
+            inside = self.wanted.slice(first, self.wanted.search_sorted(values[-1], "right") - first)
+            if _FEW * len(inside) <= len(values):
+                at = values.search_sorted(inside, "left")
+                return at.filter(values.gather(at) == inside)
         if keys.ascending:
             start = int(values.search_sorted(self.low, "left"))
             values = values.slice(start, int(values.search_sorted(self.high, "right")) - start)
@@ -155,14 +167,6 @@ class _Range:
         if not len(values):
             return pl.Series([], dtype=pl.UInt32)
         return (self.owner.gather(values - self.low) != 0).arg_true() + start
-
-
-def _places(values: pl.Series, wanted: pl.Series) -> pl.Series:
-    """Where the wanted ones are among ascending values."""
-    start = wanted.search_sorted(values[0], "left")
-    inside = wanted.slice(start, wanted.search_sorted(values[-1], "right") - start)
-    at = values.search_sorted(inside, "left")
-    return at.filter(values.gather(at) == inside)
 
 
 def _values(keys: WholeKeys) -> pl.Series:
