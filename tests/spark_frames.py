@@ -9,15 +9,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakebed.core.schema_arrow import from_arrow
+from lakebed.core.schema_spark import to_spark
+
 PARTS = 2
 """Over how many tasks the rows of a frame are spread, in their order."""
 
 
 def frame_of(spark: Any, rows: pa.Table, parts: int = PARTS) -> Any:
     """The rows as a frame that has them in their order, over several tasks."""
+    from pyspark.sql.types import StructType
+
     size = max(1, -(-rows.num_rows // parts))
+    # Left to itself, Spark takes a timestamp without zone for one with the session's.
+    schema = to_spark(from_arrow(rows.schema), StructType)
     pieces = [rows.slice(start, size) for start in range(0, max(1, rows.num_rows), size)]
-    return reduce(lambda left, right: left.union(right), [spark.createDataFrame(piece).coalesce(1) for piece in pieces])
+    return reduce(
+        lambda left, right: left.union(right), [spark.createDataFrame(piece, schema).coalesce(1) for piece in pieces]
+    )
 
 
 class FramedWarehouse:
