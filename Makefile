@@ -10,9 +10,13 @@ STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Two workers share the machine; one file's tests stay together, so a Spark session is started once per file.
+# Two workers share the machine and take tests from each other, so that both end at the same time. Each has at most
+# one Spark session, one PostgreSQL and one S3 server.
 WORKERS ?= 2
 PYTEST_ARGS ?=
+
+# Tests start many processes; without bytecode each of them would compile Lakebed anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 # JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
 WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
@@ -55,7 +59,7 @@ format: venv ## let ruff sort imports and format the code
 	$(BIN)/ruff format .
 
 test: venv java lint ## lint, then every test except the soak tests
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not soak" $(PYTEST_ARGS)
+	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(PYTEST_ARGS)
 
 soak: venv java ## the tests that run for minutes
 	$(WITH_JAVA) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)

@@ -13,6 +13,7 @@ from rich.table import Table
 from bench.peers.contenders import (
     DELTALAKE,
     DELTALAKE_QUERY,
+    FRAMES,
     ON_READ,
     ON_WRITE,
     POLARS,
@@ -118,11 +119,10 @@ def _reads(found: Found, size: int) -> Iterator[Line]:
         (f"read {after}, compacted", "read compacted", ON_READ, None),
     )
     for what, phase, contender, goal in phases:
-        ours = found.get(size, phase, contender)
-        for plain in (POLARS, PYARROW):
-            theirs = found.get(size, phase, plain)
+        for reader, verb, plain in ((FRAMES[contender], "to_polars", POLARS), (contender, "to_arrow", PYARROW)):
+            ours, theirs = found.get(size, phase, reader), found.get(size, phase, plain)
             if ours is not None and theirs is not None:
-                yield _best(f"{what} / {plain.name}", ours, theirs, goal if plain is POLARS else None)
+                yield _best(f"{what}: {verb} / {plain.name}", ours, theirs, goal)
     plain_read = found.get(size, "read", POLARS)
     for verb, goal in (("settle", SETTLE_GOAL), ("compact", None)):
         taken = found.get(size, verb, ON_READ)

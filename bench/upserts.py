@@ -25,6 +25,7 @@ from bench.peers import state
 from bench.peers.contenders import (
     BY_NAME,
     FORMATS,
+    FRAMES,
     ON_READ,
     OURS,
     PEERS,
@@ -112,16 +113,16 @@ class Contest:
         """Upsert, read what is unsettled, settle, read, compact, read."""
         self._upserts(size)
         self._expect(size, self.options.upserts, live=self._folder(POLARS) / LIVE)
-        self._reads(size, "read", (POLARS, PYARROW, *OURS, *PEERS))
+        self._reads(size, "read", (POLARS, PYARROW, *OURS, *FRAMES.values(), *PEERS))
         if self._present((ON_READ,)):
             self._save(ON_READ, "unsettled")
             for number in range(self.options.tries):
                 if number:
                     self._restore(ON_READ, "unsettled")
                 self._once(size, ON_READ, "settle")
-            self._reads(size, "read settled", (POLARS, PYARROW, ON_READ))
+            self._reads(size, "read settled", (POLARS, PYARROW, ON_READ, FRAMES[ON_READ]))
             self._once(size, ON_READ, "compact")
-            self._reads(size, "read compacted", (POLARS, PYARROW, ON_READ))
+            self._reads(size, "read compacted", (POLARS, PYARROW, ON_READ, FRAMES[ON_READ]))
 
     def _load(self, contender: Contender) -> None:
         self._say(f"load: {contender.name}")

@@ -91,17 +91,26 @@ def doomed() -> Iterator[Callable[[], Any]]:
 
 
 KINDS = ["sqlite-local", "postgres-local", "sqlite-s3", "postgres-s3"]
+on_every_pair = pytest.mark.parametrize("place", KINDS, indirect=True)
+"""For tests of what depends on the pair of metastore and storage, and not on each alone."""
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[
+        "sqlite-local",
+        "postgres-s3",
+        pytest.param("postgres-local", marks=pytest.mark.soak),
+        pytest.param("sqlite-s3", marks=pytest.mark.soak),
+    ]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A new warehouse on each pair of metastore and storage."""
+    """A new warehouse on each metastore and each storage; the other pairs of the two are left to the soak."""
     return make_place(request, request.param, tmp_path)
 
 
 @pytest.fixture
 def lake(place: Place) -> Iterator[lakebed.Warehouse]:
-    """An open warehouse on each pair of metastore and storage."""
+    """An open warehouse on each metastore and each storage."""
     with place.connect() as opened:
         yield opened
 

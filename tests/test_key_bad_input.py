@@ -143,6 +143,31 @@ NOT_POSSIBLE = "table shop.new: the primary key is not possible: "
         "table shop.new has no primary key; found merge= and merge_engine= and sequence= and buckets=; fix: pass "
         "primary_key=[…] too",
     ),
+    *(
+        Case(
+            f"{name} without a key",
+            create("id INT", properties={name: value, "team.owner": "me"}),
+            OptionError,
+            f"table shop.new has no primary key; found property {name!r}; fix: leave it out",
+        )
+        for name, value in (
+            ("merge", "on-read"),
+            ("dynamic-bucket.target-rows", 5),
+            ("row-kind", "op"),
+            ("row-kind-values", "d=delete"),
+            ("ignore-delete", False),
+            ("remove-record-on-delete", True),
+            ("remove-record-on-sequence-group", "s"),
+            ("fields.default-aggregate-function", "sum"),
+            ("fields.id.aggregate-function", "sum"),
+        )
+    ),
+    Case(
+        "sequence as a property",
+        create("id INT, v INT", **KEY, properties={"sequence": "v"}),
+        OptionError,
+        "'sequence' is no table property; fix: pass sequence= to create_table; it cannot change",
+    ),
     Case(
         "sequence in the key",
         create("id INT, v INT", **KEY, sequence=["id"]),
@@ -458,7 +483,19 @@ def alter(table: str = "shop.orders", **changes: Any) -> Callable[[Shop], object
         "table property 'merge' has a wrong value; expected on-write, on-read or copy-on-write; found 'later'",
     ),
     Case("other buckets", alter(properties={"lakebed.buckets": 5}), OptionError, "is managed by Lakebed"),
-    Case("other engine", alter(properties={"merge-engine": "first-row"}), OptionError, "unknown table property"),
+    Case(
+        "other engine",
+        alter(properties={"merge-engine": "first-row"}),
+        OptionError,
+        "'merge-engine' is no table property; fix: pass merge_engine= to create_table; it cannot change",
+    ),
+    Case(
+        "properties of key tables",
+        alter("shop.plain", properties={"team.owner": "me", "lakebed.merge": "on-read", "fields.v.distinct": True}),
+        OptionError,
+        "table shop.plain has no primary key; found property 'merge' and property 'fields.v.distinct'; "
+        "fix: leave them out",
+    ),
     Case(
         "settle of some rows",
         lambda shop: shop.orders.settle("id = 1"),

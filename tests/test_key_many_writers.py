@@ -158,8 +158,8 @@ def check_tidy(table: lakebed.Table, now: Counter[tuple[Any, ...]]) -> None:
 
 QUICK = [
     ("sqlite", Case("sequence", "on-read", 2)),
-    ("sqlite", Case("deduplicate", "on-write", "dynamic", expires=True)),
-    ("sqlite", Case("aggregation", "on-write", 2, races=0)),
+    ("sqlite", Case("deduplicate", "on-write", "dynamic", rounds=1, expires=True)),
+    ("sqlite", Case("aggregation", "on-write", 2, rounds=1, races=0)),
     ("postgres", Case("aggregation", "on-read", "dynamic", expires=True)),
     ("postgres", Case("sequence", "on-write", 2)),
 ]

@@ -51,12 +51,17 @@ def always(table: lakebed.Table, check: Callable[[], None]) -> None:
     assert table.read_optimised().count() == table.count()
 
 
-PAIRS = [*(("sqlite-local", merge) for merge in MERGES), ("postgres-local", "on-read"), ("sqlite-s3", "on-write")]
-"""Every kind of place, and on the quickest every merge."""
-PAIRS.append(("postgres-s3", "on-read"))
+PAIRS = [*(("sqlite-local", merge) for merge in MERGES), ("postgres-s3", "on-read")]
+"""Each metastore and each storage, and on the quickest every merge."""
+FOR_LONG = [("postgres-local", "on-read"), ("sqlite-s3", "on-write")]
 
 
-@pytest.fixture(params=PAIRS, ids="-".join)
+@pytest.fixture(
+    params=[
+        *(pytest.param(pair, id="-".join(pair)) for pair in PAIRS),
+        *(pytest.param(pair, id="-".join(pair), marks=pytest.mark.soak) for pair in FOR_LONG),
+    ]
+)
 def users_lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[lakebed.Warehouse, str]]:
     kind, merge = request.param
     with make_place(request, kind, tmp_path).connect() as opened:
@@ -631,6 +636,30 @@ def test_a_required_column_and_tombstones(local_lake: lakebed.Warehouse) -> None
     table.delete("v is null")
     table.alter(nullable={"v": False})
     always(table, lambda: _equal(values(table), {2: 2}))
+
+
+@pytest.mark.parametrize("merge", ["on-read", "on-write"])
+def test_a_required_column_is_never_left_without_a_value(local_lake: lakebed.Warehouse, merge: str) -> None:
+    """A delete that would do so is refused when it is written, not when somebody reads the table."""
+    table = local_lake.create_table(
+        "t", "id INT, v INT NOT NULL", primary_key=["id"], merge_engine="aggregation", merge=merge
+    )
+    table.upsert([{"id": 1, "v": 1}, {"id": 2, "v": 2}])
+    deletes: list[Callable[[], object]] = [
+        lambda: table.delete([{"id": 1}]),
+        lambda: table.upsert([{"id": 1, "v": 1, "op": "-D"}], row_kind="op"),
+    ]
+    for delete in deletes:
+        with pytest.raises(lakebed.DataError, match=r"table default.t: .* NOT NULL columns: v[\s\S]*'id': 1"):
+            delete()
+    assert (table.version, values(table)) == (1, {1: 1, 2: 2})
+    table.alter(nullable={"v": True})
+    table.upsert([{"id": 1, "v": 1, "op": "-D"}], row_kind="op")
+    with pytest.raises(lakebed.DataError, match="1 row"):
+        table.alter(nullable={"v": False})
+    table.upsert([{"id": 1, "v": 7}])
+    table.alter(nullable={"v": False})
+    always(table, lambda: _equal(values(table), {1: 7, 2: 2}))
 
 
 # Shapes

@@ -15,7 +15,7 @@ from key_reading import key_bag
 from key_shapes import ENGINES, MERGES, Drawing, Shape, shapes
 
 import lakebed
-from lakebed.engine import resolution_cache
+from lakebed.engine import keyed_read
 from lakebed.engine.combining.places import find_places
 
 NUMBERS = itertools.count()
@@ -27,10 +27,27 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> lakebed.Warehouse:
     return lakebed.connect(tmp_path_factory.mktemp("engines"), sync=False)
 
 
-@pytest.mark.parametrize(("engine", "merge"), PAIRS, ids=[f"{engine}-{merge}" for engine, merge in PAIRS])
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+on_every_pair = pytest.mark.parametrize(
+    ("engine", "merge"), PAIRS, ids=[f"{engine}-{merge}" for engine, merge in PAIRS]
+)
+
+
+@on_every_pair
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engine_in_mode(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
+    compare(lake, engine, merge, data)
+
+
+@pytest.mark.soak
+@on_every_pair
+@settings(max_examples=100, deadline=None, derandomize=False, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_engine_in_mode_at_length(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
+    compare(lake, engine, merge, data)
+
+
+def compare(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
     shape = data.draw(shapes().filter(lambda one: one.rules.engine == engine))
     shape = replace(shape, create={**shape.create, "merge": merge})
     table = lake.create_table(f"t{next(NUMBERS)}", shape.ddl, **shape.create)
@@ -87,7 +104,7 @@ def test_keys_are_matched_once_however_often_they_are_read(
         calls.append(arguments)
         return find_places(*arguments)
 
-    monkeypatch.setattr(resolution_cache, "find_places", counted)
+    monkeypatch.setattr(keyed_read, "find_places", counted)
     create: dict[str, Any] = {"primary_key": ["id"], "buckets": 1, "merge": "on-read"}
     table = lake.create_table("read_often", "id BIGINT, a STRING, b STRING", merge_engine="partial-update", **create)
     table.upsert([{"id": 1, "a": "x"}])

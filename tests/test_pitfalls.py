@@ -143,6 +143,9 @@ def _all_tables() -> list[Any]:
     return list(tables_of_metastore.metadata.sorted_tables)
 
 
+@pytest.mark.parametrize(
+    "place", ["sqlite-local", pytest.param("postgres-local", marks=pytest.mark.soak)], indirect=True
+)
 def test_delta_1790_ten_thousand_columns(lake: lakebed.Warehouse) -> None:
     schema = pa.schema({f"c{n}": pa.int32() for n in range(10_000)})
     wide = lake.create_table("wide", schema)

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from conftest import on_every_pair
 
 import lakebed
 from lakebed import ConflictError, DataError, InputError, NotFoundError, SchemaError
@@ -44,6 +45,7 @@ def test_create_and_read_empty(lake: lakebed.Warehouse) -> None:
     assert table.count() == 0
 
 
+@on_every_pair
 def test_append_and_read(sales: lakebed.Table) -> None:
     assert ids(sales) == [1, 2, 3, 4]
     assert sales.to_arrow(["amount", "id"]).schema.names == ["amount", "id"]
@@ -406,6 +408,7 @@ def test_repeated_transaction_is_written_once(sales: lakebed.Table) -> None:
     assert sales.transactions() == {"job": 3}
 
 
+@on_every_pair
 def test_transaction_over_namespaces(lake: lakebed.Warehouse, sales: lakebed.Table) -> None:
     lake.create_namespace("audit")
     log = lake.create_table("audit.log", "what STRING")
@@ -493,6 +496,7 @@ def test_rename_and_drop_table(lake: lakebed.Warehouse, sales: lakebed.Table) ->
     assert list(sales._store.list()) == []
 
 
+@on_every_pair
 def test_reopen(place: object, sales: lakebed.Table) -> None:
     with place.connect() as other:  # type: ignore[attr-defined]
         assert ids(other.table("sales")) == [1, 2, 3, 4]
@@ -508,6 +512,7 @@ def test_streamed_batches_are_small(lake: lakebed.Warehouse) -> None:
     assert max(sizes) <= 8192
 
 
+@on_every_pair
 def test_failed_write_leaves_no_file(sales: lakebed.Table) -> None:
     before = {f.path for f in sales._store.list()}
 
@@ -521,6 +526,7 @@ def test_failed_write_leaves_no_file(sales: lakebed.Table) -> None:
     assert sales.version == 1
 
 
+@on_every_pair
 def test_drop_keeps_every_commit_in_the_log(lake: lakebed.Warehouse, sales: lakebed.Table) -> None:
     (newest,) = sales.history(limit=1)
     assert newest.published

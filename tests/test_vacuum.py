@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
+from conftest import on_every_pair
 from crash_worker import Order
 from deltalake import write_deltalake
 from worker_processes import Worker
@@ -79,6 +80,7 @@ def worked_on(lake: lakebed.Warehouse, **options: Any) -> lakebed.Table:
     return table
 
 
+@on_every_pair
 def test_only_what_is_needed_remains(lake: lakebed.Warehouse) -> None:
     """Both metastores, local files and S3. A dry run says exactly what a real one removes, and changes nothing."""
     table = worked_on(lake)

@@ -76,6 +76,8 @@ POLARS_FLUSHED = Contender("polars + fsync", "bench.peers.plain", "PolarsFlushed
 PYARROW = Contender("pyarrow", "bench.peers.plain", "Pyarrow", reader_of=POLARS)
 ON_READ = Contender("lakebed on-read", "bench.peers.ours", "OnRead")
 ON_WRITE = Contender("lakebed on-write", "bench.peers.ours", "OnWrite")
+ON_READ_FRAME = Contender("lakebed on-read to_polars", "bench.peers.ours", "OnReadFrame", reader_of=ON_READ)
+ON_WRITE_FRAME = Contender("lakebed on-write to_polars", "bench.peers.ours", "OnWriteFrame", reader_of=ON_WRITE)
 DELTALAKE = Contender("deltalake", "bench.peers.delta", "Delta", peer=True)
 DELTALAKE_QUERY = Contender("deltalake query", "bench.peers.delta", "DeltaQuery", peer=True, reader_of=DELTALAKE)
 PYPAIMON = Contender("pypaimon", "bench.peers.paimon", "Paimon", peer=True, apart=True)
@@ -83,10 +85,12 @@ PYPAIMON_RUST = Contender("pypaimon-rust", "bench.peers.paimon", "PaimonRust", p
 
 PLAIN = (POLARS, POLARS_FLUSHED, PYARROW)
 OURS = (ON_READ, ON_WRITE)
+FRAMES = {ON_READ: ON_READ_FRAME, ON_WRITE: ON_WRITE_FRAME}
+"""Who reads the same table into polars: what polars' own read is compared with."""
 PEERS = (DELTALAKE, DELTALAKE_QUERY, PYPAIMON, PYPAIMON_RUST)
 FORMATS = (DELTALAKE, PYPAIMON, PYPAIMON_RUST)
 """Those of the peers that have a table of their own."""
-BY_NAME = {one.name: one for one in (*PLAIN, *OURS, *PEERS)}
+BY_NAME = {one.name: one for one in (*PLAIN, *OURS, *FRAMES.values(), *PEERS)}
 
 
 def peer_versions() -> dict[str, str]:

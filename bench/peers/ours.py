@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 
 import lakebed
@@ -39,7 +40,7 @@ class OnRead:
         """One commit, flushed to the disk and published."""
         self._table.upsert(rows)
 
-    def read(self) -> pa.Table:
+    def read(self) -> pa.Table | pl.DataFrame:
         """All rows of the latest version."""
         return self._table.to_arrow()
 
@@ -53,6 +54,20 @@ class OnRead:
 
 
 class OnWrite(OnRead):
+    """Each upsert settles its own files."""
+
+    merge = "on-write"
+
+
+class OnReadFrame(OnRead):
+    """The same table, read into polars."""
+
+    def read(self) -> pl.DataFrame:
+        """All rows of the latest version."""
+        return self._table.to_polars()
+
+
+class OnWriteFrame(OnReadFrame):
     """Each upsert settles its own files."""
 
     merge = "on-write"

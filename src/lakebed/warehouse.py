@@ -346,7 +346,7 @@ def _metadata(
     validate_schema(columns, partitions)
     key, columns = key.checked(str(name), columns)
     configuration = {**to_configuration(properties), **SYSTEM_CONFIGURATION}
-    key.refuse_twice(str(name), configuration)
+    key.compare(str(name), configuration)
     if needs_mapping(columns):
         columns, last = map_new_fields(columns, 0)
         configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}

@@ -10,6 +10,7 @@ from lakebed.core.properties import (
     SYSTEM_CONFIGURATION,
     TYPE_WIDENING,
     configuration_key,
+    refuse_keyed,
     to_configuration,
     to_properties,
     value_of,
@@ -109,3 +110,13 @@ def test_every_property_is_described_and_its_default_is_a_value(name) -> None:
     assert known.parse(known.default) == known.default
     assert value_of(name, {}) == known.default
     assert value_of(name, {known.key: "x"}) == "x"
+
+
+def test_only_key_tables_have_what_is_about_keys() -> None:
+    for known in PROPERTIES.values():
+        assert known.keyed is (known.key.startswith("lakebed.") and "compaction" not in known.name)
+        if known.keyed:
+            with pytest.raises(OptionError, match=f"table t has no primary key; found property '{known.name}'"):
+                refuse_keyed("t", {known.key: known.default})
+        else:
+            refuse_keyed("t", {known.key: known.default, "team.fields": "x"})

@@ -255,7 +255,7 @@ def test_a_failure_while_files_are_written_leaves_nothing(tmp_path: Path, scratc
 
     def fail(at: Step) -> None:
         reached.append(at)
-        if at is step and reached.count(step) == 3:
+        if at is step and reached.count(step) >= 3:
             raise KeyboardInterrupt
 
     stop = observe(fail)
@@ -264,7 +264,7 @@ def test_a_failure_while_files_are_written_leaves_nothing(tmp_path: Path, scratc
             upsert(order, pa.Table.from_pylist(shuffled(1000, 997)))
     finally:
         stop()
-    assert reached.count(step) == 3
+    assert 3 <= reached.count(step) < 8, "at most four files are written at a time"
     assert not list((tmp_path / "t").rglob("*"))
     assert not list(scratch.iterdir())
 

@@ -24,9 +24,12 @@ def shared_database(postgres: Callable[[], str]) -> str:
     return postgres()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new, empty metastore's place of each kind."""
+BOTH = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+@pytest.fixture(params=BOTH)
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A place of each kind where there is no metastore yet."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/lake/metastore.db"
     database: str = request.getfixturevalue("shared_database")
@@ -36,9 +39,18 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{database}&options=-csearch_path%3D{name}"
 
 
+@pytest.fixture(params=BOTH)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A metastore of each kind with nothing in it."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/lake/metastore.db"
+    lent: str = request.getfixturevalue("postgres_metastore")()
+    return lent
+
+
 @pytest.fixture
 def metastore(url: str) -> Iterator[Metastore]:
-    """A new metastore of each kind."""
+    """An open metastore of each kind with nothing in it."""
     with open_metastore(url, patience=5) as opened:
         yield opened
 

@@ -49,9 +49,9 @@ def described(metastore: Metastore) -> dict[str, Any]:
     return metastore._database.read(work)
 
 
-def test_an_old_database_becomes_as_a_new_one(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    make_old(url)
-    with open_metastore(url, create=False) as migrated:
+def test_an_old_database_becomes_as_a_new_one(new_url: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    make_old(new_url)
+    with open_metastore(new_url, create=False) as migrated:
         found = described(migrated)
         table = Written(migrated, "old")
         [file] = table.live().values()
@@ -60,21 +60,39 @@ def test_an_old_database_becomes_as_a_new_one(url: str, request: pytest.FixtureR
         ]
         table.commit(file.remove(), add("new"))
         assert set(table.live()) == {"new"}
-        if not url.startswith("sqlite"):
-            with psycopg.connect(url) as server:
+        if not new_url.startswith("sqlite"):
+            with psycopg.connect(new_url) as server:
                 tables = ", ".join(schema.metadata.tables)
                 server.execute(f"DROP TABLE {tables}".encode())
-    again = url if not url.startswith("sqlite") else f"sqlite:///{tmp_path}/new/metastore.db"
+    again = new_url if not new_url.startswith("sqlite") else f"sqlite:///{tmp_path}/new/metastore.db"
     with open_metastore(again) as fresh:
         assert described(fresh) == found
         create(fresh).commit(add("a"))
 
 
-def test_a_migration_that_was_cut_off_is_done_by_the_next_who_opens(url: str) -> None:
+def test_a_migration_that_was_cut_off_is_done_by_the_next_who_opens(new_url: str) -> None:
     """Half of the change is there already, as after a database without transactional DDL, or by hand."""
-    make_old(url)
-    opened = Database(parse_address(url), 1)
+    make_old(new_url)
+    opened = Database(parse_address(new_url), 1)
     opened.write(lambda c: c.execute(text("ALTER TABLE lakebed_files ADD COLUMN bucket BIGINT")))
     opened.close()
-    with open_metastore(url) as metastore:
+    with open_metastore(new_url) as metastore:
         assert "unsettled" in metastore.files("old").data.column_names
+
+
+def test_a_database_that_has_the_record_of_migrations_alone(new_url: str) -> None:
+    """Before Lakebed made a new schema in one transaction, a process could die between the two."""
+    address = parse_address(new_url)
+    if address.is_sqlite:
+        address.path.parent.mkdir(parents=True)
+    opened = Database(address, 1)
+
+    def begin(connection: Any) -> None:
+        schema.metadata.create_all(connection, tables=[schema.meta, schema.migrations])
+        connection.execute(schema.meta.insert(), {"schema_version": 0})
+
+    opened.write(begin)
+    opened.close()
+    with open_metastore(new_url, create=False) as metastore:
+        assert metastore.namespaces() == ["default"]
+        create(metastore).commit(add("a"))

@@ -36,59 +36,59 @@ def columns(opened: Database) -> set[str]:
     return opened.read(lambda c: {column["name"] for column in inspect(c).get_columns("lakebed_tags")})
 
 
-def test_opening_again_keeps_everything(url: str) -> None:
-    with open_metastore(url) as first:
+def test_opening_again_keeps_everything(new_url: str) -> None:
+    with open_metastore(new_url) as first:
         table = create(first)
-    with open_metastore(url, create=False) as second:
+    with open_metastore(new_url, create=False) as second:
         assert second.table("default", "t").table_id == table.table_id
 
 
-def test_not_creating(url: str) -> None:
+def test_not_creating(new_url: str) -> None:
     with pytest.raises(MetastoreError, match="there is no metastore"):
-        open_metastore(url, create=False)
+        open_metastore(new_url, create=False)
 
 
-def test_an_older_schema_is_migrated(url: str) -> None:
-    open_metastore(url).close()
-    opened = database(url)
+def test_an_older_schema_is_migrated(new_url: str) -> None:
+    open_metastore(new_url).close()
+    opened = database(new_url)
     prepare(opened, create=False, migrations=(*MIGRATIONS, ("0002-note", add_column)))
     assert "note" in columns(opened)
     prepare(opened, create=False, migrations=(*MIGRATIONS, ("0002-note", add_column)))
     opened.close()
     with pytest.raises(MetastoreVersionError, match="0002-note"):
-        open_metastore(url)
+        open_metastore(new_url)
 
 
-def test_a_failed_migration_changes_nothing(url: str) -> None:
+def test_a_failed_migration_changes_nothing(new_url: str) -> None:
     def fail(connection: Connection) -> None:
         add_column(connection)
         raise ZeroDivisionError
 
-    open_metastore(url).close()
-    opened = database(url)
+    open_metastore(new_url).close()
+    opened = database(new_url)
     with pytest.raises(ZeroDivisionError):
         prepare(opened, create=False, migrations=(*MIGRATIONS, ("0002-note", fail)))
     assert "note" not in columns(opened)
     opened.close()
-    open_metastore(url).close()
+    open_metastore(new_url).close()
 
 
-def test_unknown_versions_are_refused(url: str) -> None:
-    open_metastore(url).close()
-    opened = database(url)
+def test_unknown_versions_are_refused(new_url: str) -> None:
+    open_metastore(new_url).close()
+    opened = database(new_url)
     opened.write(lambda c: c.execute(update(schema.meta).values(schema_version=99)))
     with pytest.raises(MetastoreVersionError, match="schema version 99"):
-        open_metastore(url)
+        open_metastore(new_url)
     opened.write(lambda c: c.execute(update(schema.meta).values(schema_version=2)))
     opened.write(lambda c: c.execute(insert(schema.migrations), {"name": "0002-from-the-future", "applied_at": 0}))
     with pytest.raises(MetastoreVersionError, match="0002-from-the-future"):
-        open_metastore(url)
+        open_metastore(new_url)
     opened.close()
 
 
-def test_many_open_a_new_database_at_once(url: str) -> None:
+def test_many_open_a_new_database_at_once(new_url: str) -> None:
     opened: list[Metastore] = []
-    threads = [threading.Thread(target=lambda: opened.append(open_metastore(url))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: opened.append(open_metastore(new_url))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -20,6 +20,7 @@ from lakebed.core.keyed import (
     Merge,
     MergeEngine,
 )
+from lakebed.core.properties import refuse_keyed
 from lakebed.core.schema import Array, Map, Struct
 from lakebed.core.schema_check import raise_problems
 from lakebed.core.schema_ddl import type_ddl
@@ -81,11 +82,11 @@ class KeyDefinition:
                 f"table {table} has no primary key", found=" and ".join(named), fix="pass primary_key=[…] too"
             )
 
-    def refuse_twice(self, table: str, configuration: Mapping[str, str]) -> None:
-        """Raise InputError if the properties say ``merge`` too, or say it of a table without a key."""
+    def compare(self, table: str, configuration: Mapping[str, str]) -> None:
+        """Raise OptionError for properties of key tables if this is none, InputError if ``merge`` is said twice."""
+        if not self.primary_key:
+            refuse_keyed(table, configuration)
         given = configuration.get(MERGE)
-        if given is not None and not self.primary_key:
-            raise InputError(f"table {table} has no primary key", found="property 'merge'", fix="leave it out")
         if given is not None and self.merge not in (None, given):
             raise InputError(f"table {table}: merge= and the property 'merge' differ", found=f"{self.merge}, {given}")
 

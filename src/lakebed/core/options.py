@@ -6,9 +6,9 @@ Hadoop's ``fs.s3a.endpoint`` are the same option.
 >>> options = Options.parse({"batch-size": "4096", "writer_memory_limit": "64MiB"})
 >>> options.batch_size, options.writer_memory_limit
 (4096, 67108864)
->>> Options.parse({"batchsize": 1})
+>>> Options.parse({"prefetches": 1})
 Traceback (most recent call last):
-lakebed.core.errors.OptionError: unknown option 'batchsize'; fix: use 'batch_size'
+lakebed.core.errors.OptionError: unknown option 'prefetches'; fix: use 'prefetch'
 """
 
 from __future__ import annotations

@@ -33,6 +33,9 @@ _MANAGED = frozenset({*SYSTEM_CONFIGURATION, COLUMN_MAPPING_MODE, MAX_COLUMN_ID,
 
 _ENGINES = ("delta.", "lakebed.")
 
+FIELDS = "fields."
+"""What the names of properties begin with that say how a column of a key table is merged."""
+
 
 def is_mapped(configuration: Mapping[str, str]) -> bool:
     """Whether a column mapping is on; other writers may say ``none``.
@@ -54,6 +57,8 @@ class Property:
     description: str
     parse: Callable[[str], str]
     """Checks a value and returns its canonical text; raises ValueError with what was expected."""
+    keyed: bool = False
+    """Whether only a table with a primary key can have it."""
 
 
 def _positive(text: str) -> str:
@@ -143,13 +148,16 @@ PROPERTIES: Mapping[str, Property] = {
             "share of dead rows from which compact() rewrites a file",
             _ratio,
         ),
-        Property("merge", "lakebed.merge", "on-write", "when an upsert is settled: by itself or later", _merge),
+        Property(
+            "merge", "lakebed.merge", "on-write", "when an upsert is settled: by itself or later", _merge, keyed=True
+        ),
         Property(
             "settle-on-read",
             "lakebed.settle-on-read",
             "false",
             "a read of the newest version keeps what it has to settle, as a commit",
             _boolean,
+            keyed=True,
         ),
         Property(
             "dynamic-bucket.target-rows",
@@ -157,22 +165,29 @@ PROPERTIES: Mapping[str, Property] = {
             "2000000",
             "rows from which a dynamic bucket is split",
             _positive,
+            keyed=True,
         ),
-        Property("row-kind", "lakebed.row-kind", "", "column of the incoming rows that says put or delete", str),
+        Property(
+            "row-kind", "lakebed.row-kind", "", "column of the incoming rows that says put or delete", str, keyed=True
+        ),
         Property(
             "row-kind-values",
             "lakebed.row-kind-values",
             "",
             "what that column's texts mean, like c=insert,u=update,d=delete",
             _row_kinds,
+            keyed=True,
         ),
-        Property("ignore-delete", "lakebed.ignore-delete", "false", "incoming deletes are passed over", _boolean),
+        Property(
+            "ignore-delete", "lakebed.ignore-delete", "false", "incoming deletes are passed over", _boolean, keyed=True
+        ),
         Property(
             "remove-record-on-delete",
             "lakebed.remove-record-on-delete",
             "false",
             "a delete takes the whole row away where the merge engine would refuse or retract",
             _boolean,
+            keyed=True,
         ),
         Property(
             "remove-record-on-sequence-group",
@@ -180,6 +195,7 @@ PROPERTIES: Mapping[str, Property] = {
             "",
             "sequence columns whose delete takes the whole row of a partial-update table away",
             str,
+            keyed=True,
         ),
     )
 }
@@ -202,6 +218,24 @@ def to_configuration(properties: Mapping[str, object]) -> dict[str, str]:
         else:
             raise _unknown(name)
     return configuration
+
+
+def refuse_keyed(table: str, configuration: Mapping[str, str]) -> None:
+    """Raise OptionError if there is a property that means nothing to a table without a primary key.
+
+    >>> refuse_keyed("shop.log", {"lakebed.row-kind": "op", "team.owner": "shop"})
+    Traceback (most recent call last):
+    lakebed.core.errors.OptionError: table shop.log has no primary key; found property 'row-kind'; fix: leave it out
+    """
+    names = [
+        _BY_KEY[key].name if key in _BY_KEY else key
+        for key in configuration
+        if key.startswith(FIELDS) or (key in _BY_KEY and _BY_KEY[key].keyed)
+    ]
+    if names:
+        listed = " and ".join(f"property {name!r}" for name in names)
+        fix = "leave it out" if len(names) == 1 else "leave them out"
+        raise OptionError(f"table {table} has no primary key", found=listed, fix=fix)
 
 
 def named(properties: Any) -> Mapping[str, Any]:
@@ -232,6 +266,9 @@ def _unknown(name: str) -> OptionError:
         return OptionError(
             f"table property {name!r} is not known", expected="a name that does not begin with delta. or lakebed."
         )
+    if f"lakebed.{name}" in _KEYED:
+        argument = f"{name.replace('-', '_')}="
+        return OptionError(f"{name!r} is no table property", fix=f"pass {argument} to create_table; it cannot change")
     near = difflib.get_close_matches(name, PROPERTIES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "your own properties need a dot in the name, like 'team.owner'"
     return OptionError(f"unknown table property {name!r}", expected=f"one of {', '.join(sorted(PROPERTIES))}", fix=hint)

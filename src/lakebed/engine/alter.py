@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lakebed.core.actions import Metadata
 from lakebed.core.commit import Claim, Kind
-from lakebed.core.errors import DataError, OptionError, SchemaError
+from lakebed.core.errors import DataError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
 from lakebed.core.keyed import KeySpec
 from lakebed.core.merging import MergeSpec, check_spec, field_options
@@ -20,6 +20,7 @@ from lakebed.core.properties import (
     configuration_key,
     is_mapped,
     named,
+    refuse_keyed,
     to_configuration,
 )
 from lakebed.core.schema import Struct
@@ -78,22 +79,13 @@ def _protected(metadata: Metadata) -> tuple[str, ...]:
 def set_properties(draft: Draft, properties: Mapping[str, object | None]) -> None:
     """Set properties; a value of None removes one. Raises OptionError."""
     before = draft.metadata
-    _refuse_without_key(draft, named(properties))
-    configuration = dict(before.configuration)
-    for name, value in named(properties).items():
-        if value is None:
-            configuration.pop(configuration_key(name), None)
-        else:
-            configuration.update(to_configuration({name: value}))
+    added = to_configuration({name: value for name, value in named(properties).items() if value is not None})
+    if KeySpec.of(before) is None:
+        refuse_keyed(draft.handle.name, added)
+    removed = {configuration_key(name) for name, value in properties.items() if value is None}
+    configuration = {**{key: text for key, text in before.configuration.items() if key not in removed}, **added}
     draft.metadata = replace(before, configuration=configuration)
     _finish(draft, Claim(Kind.ALTER), "properties", dict(properties))
-
-
-def _refuse_without_key(draft: Draft, properties: Mapping[str, object | None]) -> None:
-    if "merge" in properties and KeySpec.of(draft.metadata) is None:
-        raise OptionError(
-            f"table {draft.handle.name} has no primary key, so it has nothing to merge", found="property 'merge'"
-        )
 
 
 def settle_before(draft: Draft, before: Metadata) -> None:

@@ -168,7 +168,7 @@ class IncomingRows:
 
     def _fits_as_it_is(self, incoming: pa.Schema) -> bool:
         kinds = {f.name: f.type for f in to_arrow(self._schema)}
-        return all(kinds.get(incoming.names[at]) == incoming.field(at).type for at in self._columns)
+        return all(kinds.get(field.name) == field.type for field in map(incoming.field, self._columns))
 
     def _stored(self, name: str) -> bool:
         return self._schema.find(name) is not None

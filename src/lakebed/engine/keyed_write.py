@@ -32,6 +32,8 @@ __all__ = ["KeyedWriter", "UpsertOrder", "Upserted", "write_upserts"]
 
 # Beside the rows that are collected, their sorted copy and the encoder's pages need memory.
 _SHARE = 3
+# If the whole batch is sorted, runs of it are merged at the same time.
+_SHARE_IF_SORTED = 5
 # Arrow counts the bytes of a text column with 32 bits.
 _LARGEST_BLOCK = 1 << 30
 # Files that are sorted, encoded and flushed at a time.
@@ -56,7 +58,8 @@ class KeyedWriter:
         self._file_with_kinds = to_arrow(Struct((*nullable(schema, but=order.key.key), kind)), physical=True)
         self._indexed = indexed(self._file, order.indexed_columns)
         self._buckets = BucketRows(order)
-        self._block_bytes = max(1, min(order.options.writer_memory_limit // _SHARE, _LARGEST_BLOCK))
+        share = _SHARE_IF_SORTED if order.sort_by else _SHARE
+        self._block_bytes = max(1, min(order.options.writer_memory_limit // share, _LARGEST_BLOCK))
         self._incoming: tuple[pa.Schema, IncomingRows] | None = None
         self._parts: list[KeyedPart] = []
         self._bytes = 0
@@ -156,6 +159,7 @@ class KeyedWriter:
         block = self._block()
         plans = list(UpsertLayout(block, self._order, self._buckets).files())
         paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
+        block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
             writing: deque[Future[AddFile]] = deque()
             for path, plan in zip(paths, plans, strict=True):
@@ -165,7 +169,6 @@ class KeyedWriter:
                 if len(writing) == _AT_ONCE:
                     self._done.append(writing.popleft().result())
             self._done.extend(one.result() for one in writing)
-        block.release()
         for plan, add in zip(plans, self._done[-len(plans) :], strict=True):
             self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
         pa.default_memory_pool().release_unused()

@@ -32,6 +32,7 @@ class RowBlock:
         self._table: pa.Table | None = table
         self._frame: pl.DataFrame | None = None
         self._lock = threading.Lock()
+        self._wanted = 0
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
@@ -53,11 +54,24 @@ class RowBlock:
         kinds = self._kinds if rows is None else self._kinds.take(rows)
         return kinds if kinds.null_count < len(kinds) else None
 
+    def expect(self, times: int) -> None:
+        """After so many calls of ``taken`` the block lets go of its rows."""
+        self._wanted = times
+
     def taken(self, rows: pa.Array | None, kinds: pa.Array | None, schema: pa.Schema) -> pa.Table | pl.DataFrame:
         """Some rows in that order, all if None, as what the encoder takes fastest.
 
         ``schema`` is that of the file: it may say that less columns have nulls, and ends with the ``kinds``, if any.
         """
+        found = self._taken(rows, kinds, schema)
+        with self._lock:
+            self._wanted -= 1
+            if not self._wanted:
+                self._frame, self._table = None, None
+                self._columns.clear()
+        return found
+
+    def _taken(self, rows: pa.Array | None, kinds: pa.Array | None, schema: pa.Schema) -> pa.Table | pl.DataFrame:
         if parquet_encoder.keeps(schema):
             frame = self._polars()
             if rows is not None:
@@ -76,11 +90,6 @@ class RowBlock:
         for at, helper in enumerate(self._helpers):
             table = table.append_column(f"{_HELPER}{at}", helper)
         return table if rows is None else table.take(rows)
-
-    def release(self) -> None:
-        """Let go of the rows; nothing can be taken any more, and what was taken stays."""
-        self._frame, self._table = None, None
-        self._columns.clear()
 
     def _polars(self) -> pl.DataFrame:
         import polars as pl

@@ -49,7 +49,7 @@ def untranslatable(node: Node) -> Node | None:
     >>> untranslatable(parse("id = 7 AND name LIKE 'a%'", schema)) is None
     True
     >>> render(untranslatable(parse("id + 1 = 7", schema)))
-    'id + 1'
+    'id + CAST(1 AS BIGINT)'
     """
     return next((part for part in walk(node) if not _is_alike(part)), None)
 

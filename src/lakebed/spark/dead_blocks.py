@@ -45,7 +45,7 @@ def dead_blocks(bitmaps: Iterable[tuple[int, BitMap64]]) -> pa.Table:
     >>> blocks = dead_blocks([(1, BitMap64([3, 65_536 + 64]))])
     >>> [key - (1 << BLOCK_KEY_BITS) for key in blocks[KEY].to_pylist()]
     [0, 1]
-    >>> [words[:2].as_py() for words in blocks[WORDS]]
+    >>> [words[:2] for words in blocks[WORDS].to_pylist()]
     [[8, 0], [0, 1]]
     """
     parts = [part for ordinal, dead in bitmaps for part in _blocks(ordinal, dead)]

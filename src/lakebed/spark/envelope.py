@@ -26,7 +26,7 @@ def unseal(envelope: Envelope) -> Any:
     {'rows': 1}
     >>> unseal((FORMAT + 1, "9.0", b""))
     Traceback (most recent call last):
-    lakebed.core.errors.JobError: the executors have another Lakebed than the driver; expected 9.0, found ...
+    lakebed.core.errors.JobError: the executors have another Lakebed than the driver; expected 9.0; found ...
     """
     sent_format, sent_version, body = envelope
     if (sent_format, sent_version) != (FORMAT, VERSION):

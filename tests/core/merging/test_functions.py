@@ -251,3 +251,26 @@ def test_sketches(function: str) -> None:
     assert round(of.deserialize(merged).get_estimate()) == 3
     with pytest.raises(DataError, match="is not such a sketch"):
         aggregate(function, "binary", b"no sketch at all", sketch("a"))
+
+
+@pytest.mark.parametrize("function", ["last_value", "last_non_null_value"])
+def test_a_value_that_must_be_there_cannot_be_taken_back(function: str) -> None:
+    options = {"fields.v.aggregate-function": function}
+    table = Table("k bigint, v int not null, w int", "aggregation", options=options)
+    table.upsert((1, 5, 5))
+    for kind in ("-D", "-U"):
+        with pytest.raises(DataError, match=rf"1 row of kind .* NOT NULL columns: v[\s\S]*example {kind} of .*'k': 1"):
+            table.upsert((kind, 1, 5, 5))
+    keeping = Table("k bigint, v int not null", "aggregation", options={**options, "fields.v.ignore-retract": "true"})
+    assert keeping.upsert((1, 5), ("-D", 1, 5)) == [(1, 5)]
+    removing = Table("k bigint, v int not null", "aggregation", options={**options, "remove-record-on-delete": "true"})
+    assert removing.upsert((1, 5), (2, 6), ("-D", 1, None)) == [(2, 6)]
+    with pytest.raises(DataError, match="NOT NULL columns: v"):
+        removing.upsert(("-U", 2, 6))
+
+
+def test_a_sum_that_must_have_a_value() -> None:
+    table = Table("k bigint, v int not null", "aggregation", options={"fields.v.aggregate-function": "sum"})
+    assert table.upsert((1, 5), ("-D", 1, 2), ("-D", 2, 2)) == [(1, 3), (2, -2)]
+    with pytest.raises(DataError, match=r"NOT NULL columns: v[\s\S]*example -D of .*'k': 3"):
+        table.upsert(("-D", 3, None))

@@ -183,3 +183,21 @@ def test_projected_reads_need_the_sequences_of_groups() -> None:
     options = GROUPS | {"remove-record-on-sequence-group": "g_2"}
     table = Table(TWO_GROUPS, "partial-update", options=options)
     assert table.spec.required(["a"]) == ("k", "a", "g_1", "g_2")
+
+
+def test_a_group_takes_nothing_back_from_columns_that_must_have_a_value() -> None:
+    ddl = "k int, a int not null, g int not null, b int, h int"
+    options = {"fields.g.sequence-group": "a", "fields.h.sequence-group": "b"}
+    table = Table(ddl, "partial-update", options=options)
+    table.upsert((1, 5, 1, 6, 1))
+    with pytest.raises(DataError, match="NOT NULL columns: a"):
+        table.upsert(("-D", 1, 5, 2, 6, 2))
+    assert table.upsert(("-D", 1, None, None, 6, 2)) == [(1, 5, 1, None, 2)]
+    removing = Table(ddl, "partial-update", options={**options, "remove-record-on-sequence-group": "g"})
+    removing.upsert((1, 5, 1, 6, 1), (2, 5, 1, 6, 1))
+    assert removing.upsert(("-D", 1, None, 2, 6, 2)) == [(2, 5, 1, 6, 1)]
+    with pytest.raises(DataError, match=r"NOT NULL columns: a[\s\S]*example -U of .*'k': 2"):
+        removing.upsert(("-U", 2, 5, 2, 6, 2))
+    keeping = Table(ddl, "partial-update", options={**options, "fields.a.ignore-retract": "true"})
+    keeping.upsert((1, 5, 1, 6, 1))
+    assert keeping.upsert(("-D", 1, 5, 2, 6, 2)) == [(1, 5, 2, None, 2)]

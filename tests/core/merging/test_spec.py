@@ -160,3 +160,10 @@ def test_table_without_key_has_nothing_to_check() -> None:
     check_spec(Metadata("t", plain.schema_string, configuration={"fields.oops.aggregate-function": "sum"}))
     with pytest.raises(OptionError, match="without a primary key"):
         MergeSpec.of(Metadata("t", plain.schema_string))
+
+
+def test_a_group_without_its_sequence_cannot_set_a_column_that_must_have_a_value() -> None:
+    group = {"fields.g,h.sequence-group": "a,b"}
+    with pytest.raises(OptionError, match=r"column 'a' is NOT NULL, but a row without the sequence of .*g,h"):
+        check_spec(metadata("k int, a int not null, b int, g int, h int", "partial-update", options=group))
+    check_spec(metadata("k int, a int not null, b int, g int, h int not null", "partial-update", options=group))

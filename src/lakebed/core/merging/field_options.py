@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from lakebed.core.properties import FIELDS
 from lakebed.core.suggest import did_you_mean
 
-PREFIX = "fields."
 DEFAULT_FUNCTION = "fields.default-aggregate-function"
 AGGREGATE_FUNCTION = "aggregate-function"
 IGNORE_RETRACT = "ignore-retract"
@@ -46,9 +46,9 @@ def read(configuration: Mapping[str, str]) -> FieldOptions:
     """The options of all columns; a name that cannot be understood becomes a problem."""
     options = FieldOptions(default_function=configuration.get(DEFAULT_FUNCTION))
     for name, text in sorted(configuration.items()):
-        if not name.startswith(PREFIX) or name == DEFAULT_FUNCTION:
+        if not name.startswith(FIELDS) or name == DEFAULT_FUNCTION:
             continue
-        column, _, option = name.removeprefix(PREFIX).rpartition(".")
+        column, _, option = name.removeprefix(FIELDS).rpartition(".")
         if not column or option not in OPTIONS:
             hint = did_you_mean(option, OPTIONS) or f"a column has {', '.join(OPTIONS)}"
             options.problems.append(f"unknown property {name!r}: {hint}")
@@ -80,11 +80,11 @@ def renamed(configuration: Mapping[str, str], new_names: Mapping[str, str]) -> d
 
     found = {}
     for key, text in configuration.items():
-        column, _, option = key.removeprefix(PREFIX).rpartition(".")
-        if not key.startswith(PREFIX) or key == DEFAULT_FUNCTION or option not in OPTIONS:
+        column, _, option = key.removeprefix(FIELDS).rpartition(".")
+        if not key.startswith(FIELDS) or key == DEFAULT_FUNCTION or option not in OPTIONS:
             found[key] = listed(text) if key == _LISTED else text
         elif option == SEQUENCE_GROUP:
-            found[f"{PREFIX}{listed(column)}.{option}"] = listed(text)
+            found[f"{FIELDS}{listed(column)}.{option}"] = listed(text)
         else:
-            found[f"{PREFIX}{new_names.get(column, column)}.{option}"] = text
+            found[f"{FIELDS}{new_names.get(column, column)}.{option}"] = text
     return found

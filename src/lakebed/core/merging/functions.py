@@ -56,6 +56,9 @@ RETRACTABLE = frozenset(
 )  # fmt: skip
 """Functions that can take a row back."""
 
+NULLED = frozenset({None, Function.LAST_VALUE, Function.LAST_NON_NULL_VALUE})
+"""Functions after which nothing is left when a row is taken back: what was there before is not known any more."""
+
 COMMUTES = frozenset({Function.SUM, Function.COUNT})
 """Functions that may take a row back before it was put; for the others there is nothing to take it back from."""
 

@@ -85,6 +85,7 @@ class SpecReader:
                 self._check_member(name, title, taken.get(name))
                 taken[name] = title
             self._check_comparable(sequence, title)
+            self._check_required(sequence, columns, title)
         return tuple(SequenceGroup(sequence, columns) for sequence, columns in self.options.groups)
 
     def _check_member(self, name: str, title: str, other: str | None) -> None:
@@ -105,6 +106,17 @@ class SpecReader:
                 self.problems.append(
                     f"{title} cannot be ordered by {column.name!r} of type {type_ddl(column.type)}: "
                     "a number, date or timestamp can"
+                )
+
+    def _check_required(self, sequence: Iterable[str], columns: Iterable[str], title: str) -> None:
+        """Every row must set a column that is never null; one without the group's sequence sets none."""
+        found = [f for f in self.metadata.schema if not f.nullable]
+        always = {f.name for f in found}
+        for column in found:
+            if column.name in columns and not always & set(sequence):
+                self.problems.append(
+                    f"column {column.name!r} is NOT NULL, but a row without the sequence of {title} does not set it: "
+                    "let the column be null, or make the sequence NOT NULL too"
                 )
 
     def _rules(self, groups: tuple[SequenceGroup, ...]) -> Iterable[FieldRule]:
@@ -142,6 +154,7 @@ class SpecReader:
             distinct=self._option_flag(column, options, field_options.DISTINCT),
             nested_key=self._nested_key(column, options),
             count_limit=self._count_limit(column, options),
+            required=not column.nullable,
         )
 
     def _option_flag(self, column: Field, options: Mapping[str, str], option: str) -> bool:

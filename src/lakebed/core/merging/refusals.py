@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+from collections.abc import Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +14,7 @@ from lakebed.core.file_tags import KIND_COLUMN
 from lakebed.core.keyed import MergeEngine
 from lakebed.core.merging.arithmetic import zero_taken_back
 from lakebed.core.merging.functions import Function
-from lakebed.core.merging.spec import DELETE, UPDATE_BEFORE, MergeSpec
+from lakebed.core.merging.spec import DELETE, UPDATE_BEFORE, FieldRule, MergeSpec
 from lakebed.core.schema import DOUBLE, FLOAT, Decimal
 
 _NAMES = {UPDATE_BEFORE: "-U", DELETE: "-D"}
@@ -33,6 +35,7 @@ def check_rows(batch: pa.Table, spec: MergeSpec) -> None:
     if refused:
         _refuse(batch, pc.is_in(kinds, pa.array(refused, pa.int8())), spec)
     _check_products(batch, spec)
+    _check_required(batch, spec)
 
 
 def _refused_kinds(spec: MergeSpec) -> tuple[int, ...]:
@@ -104,3 +107,41 @@ def _check_products(batch: pa.Table, spec: MergeSpec) -> None:
         if zeros.num_rows:
             example = zeros.slice(0, 1).select(spec.key).to_pylist()[0]
             raise zero_taken_back(rule, (f"{zeros.num_rows} rows, for example {example}",))
+
+
+def _check_required(batch: pa.Table, spec: MergeSpec) -> None:
+    """Raise DataError for rows that would leave a null in a NOT NULL column when they are taken back."""
+    present = [rule for rule in spec.fields if rule.required and rule.name in batch.column_names]
+    if spec.aggregates:
+        kinds = (UPDATE_BEFORE,) if spec.remove_on_delete else (UPDATE_BEFORE, DELETE)
+        taken = pc.is_in(batch[KIND_COLUMN], pa.array(kinds, pa.int8()))
+        _refuse_nulls(batch, taken, [rule for rule in present if rule.loses_its_value], spec)
+        for rule in present:
+            if rule.function is Function.SUM and not rule.ignore_retract:
+                # In a key that is not there yet nothing but the row itself gives the sum a value.
+                _refuse_nulls(batch, pc.and_(taken, pc.is_null(batch[rule.name])), [rule], spec)
+    for group in spec.groups:
+        removes = set(group.sequence) & set(spec.remove_on_groups)
+        kinds = (UPDATE_BEFORE,) if removes else (UPDATE_BEFORE, DELETE)
+        taken = pc.is_in(batch[KIND_COLUMN], pa.array(kinds, pa.int8()))
+        columns = [rule for rule in present if rule.name in group.columns and rule.loses_its_value]
+        if columns:
+            valid = [pc.is_valid(batch[name]) for name in group.sequence]
+            _refuse_nulls(batch, pc.and_(taken, reduce(pc.or_, valid)), columns, spec)
+
+
+def _refuse_nulls(batch: pa.Table, mask: pa.ChunkedArray, rules: Sequence[FieldRule], spec: MergeSpec) -> None:
+    rows = batch.filter(mask) if rules else batch.slice(0, 0)
+    if not rows.num_rows:
+        return
+    names = ", ".join(rule.name for rule in rules)
+    count = f"{rows.num_rows} row" + ("s" if rows.num_rows != 1 else "")
+    example = rows.slice(0, 1).select(spec.key).to_pylist()[0]
+    ways = ["let the columns be null", "set 'fields.<column>.ignore-retract' to true for them"]
+    ways += ["'remove-record-on-delete' to true to remove whole rows"] if spec.aggregates else []
+    raise DataError(
+        f"merge engine {spec.engine.value!r} cannot take back {count} of kind -D or -U: "
+        f"a null would be left in NOT NULL columns: {names}",
+        (f"for example {_NAMES[rows[KIND_COLUMN][0].as_py()]} of {example}",),
+        fix=", or ".join([*ways, "'ignore-delete' to true"]),
+    )

@@ -9,7 +9,7 @@ from lakebed.core.actions import Metadata
 from lakebed.core.errors import OptionError
 from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.core.merging import field_options
-from lakebed.core.merging.functions import RETRACTABLE, Function
+from lakebed.core.merging.functions import NULLED, RETRACTABLE, Function
 from lakebed.core.schema import Type
 
 IGNORE_DELETE = "lakebed.ignore-delete"
@@ -34,11 +34,18 @@ class FieldRule:
     distinct: bool = False
     nested_key: tuple[str, ...] = ()
     count_limit: int | None = None
+    required: bool = False
+    """Whether the column is NOT NULL."""
 
     @property
     def retracts(self) -> bool:
-        """Whether the column can live with a row that is taken back."""
+        """Whether the function can take a row back."""
         return self.function is None or self.ignore_retract or self.function in RETRACTABLE
+
+    @property
+    def loses_its_value(self) -> bool:
+        """Whether a row that is taken back leaves a null in a column that must not have one."""
+        return self.required and not self.ignore_retract and self.function in NULLED
 
 
 @dataclass(frozen=True)
