@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+EVERY_TYPE = (
+    "id BIGINT NOT NULL, b TINYINT, s SMALLINT, i INT, f FLOAT, d DOUBLE, t BOOLEAN, text STRING, raw BINARY, "
+    "day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ, small DECIMAL(7,2), large DECIMAL(38,10), list ARRAY<INT>, "
+    "pairs MAP<STRING, BIGINT>, inner STRUCT<x: DOUBLE, deep: STRUCT<y: STRING, z: ARRAY<STRUCT<w: INT>>>>"
+)
+
+
+def every_type(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "b": -128,
+        "s": 32767,
+        "i": -(2**31),
+        "f": 0.5,
+        "d": float("nan") if number % 2 else -0.0,
+        "t": True,
+        "text": "ü\n日本\x00'`",
+        "raw": b"\x00\xff",
+        "day": dt.date(1, 1, 1) if number % 2 else dt.date(9999, 12, 31),
+        "at": dt.datetime(1500, 1, 1, tzinfo=dt.UTC),
+        "wall": dt.datetime(2026, 3, 29, 2, 30, 0, 1),
+        "small": Decimal("-12345.67"),
+        "large": Decimal("1234567890123456789012345678.0123456789"),
+        "list": [1, None],
+        "pairs": {"a": 1, "b": None},
+        "inner": {"x": 1.5, "deep": {"y": None, "z": [{"w": 1}, None]}},
+    }
 
 
 def canonical(rows: pa.Table) -> list[str]:
@@ -28,8 +58,18 @@ def collected(frame: Any, like: pa.Schema) -> pa.Table:
     """The rows of a Spark frame, with the types of an Arrow schema; the names must be its names."""
     rows = frame.toArrow()
     assert rows.column_names == like.names
-    loose = pa.schema([field.with_nullable(True) for field in like])
-    return rows.cast(loose)
+    return rows.cast(pa.schema([pa.field(field.name, _loose(field.type)) for field in like]))
+
+
+def _loose(kind: pa.DataType) -> pa.DataType:
+    """The type without anything that is never null."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _loose(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_loose(kind.key_type), _loose(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_loose(kind.value_type))
+    return kind
 
 
 def check(

@@ -22,6 +22,7 @@ from lakebed.core.options import Options, find, normalise
 
 WAREHOUSE = "warehouse"
 METASTORE = "metastore"
+NO_WAREHOUSE = "no warehouse is given"
 # Every spelling of the two settings that are not options.
 _PLACES = {WAREHOUSE: WAREHOUSE, METASTORE: METASTORE, "metastore_url": METASTORE}
 _PREFIX = "LAKEBED_"
@@ -116,7 +117,7 @@ def _resolve(settings: dict[str, Setting]) -> Config:
             raise OptionError(f"{setting.source}: {cause.what}", expected=cause.expected, found=cause.found) from None
     if where is None:
         raise OptionError(
-            "no warehouse is given",
+            NO_WAREHOUSE,
             fix="pass it, as in lakebed.connect('warehouse'), or set LAKEBED_WAREHOUSE, "
             'or write warehouse = "…" into lakebed.toml',
         )

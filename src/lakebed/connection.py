@@ -42,7 +42,7 @@ def connect(
     if warehouse is not None and not isinstance(warehouse, str | os.PathLike):
         raise OptionError("warehouse= is a directory or a URI", expected="text or a path", found=repr(warehouse))
     config = load(warehouse, metastore, options)
-    return Warehouse(config, None if spark is None else attach(spark))
+    return Warehouse(config, None if spark is None else attach(spark, config))
 
 
 def read_delta(

@@ -232,6 +232,22 @@ class Warehouse:
         """
         return Table(self._find(name))
 
+    def table_at(self, location: str | os.PathLike[str]) -> Table | None:
+        """The table whose directory that is; None if it is no table's of this warehouse.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> orders = lake.create_table("orders", "id BIGINT")
+        >>> lake.table_at(orders.location), lake.table_at("/tmp")
+        (<lakebed table default.orders>, None)
+        """
+        place = Location.parse(location, default_fs=self._options.default_fs)
+        for namespace in self._metastore.namespaces():
+            for record in self._metastore.tables(namespace):
+                if record.location == place.uri:
+                    return self.table(f"{record.namespace}.{record.name}")
+        return None
+
     def tables(self, namespace: str = "default") -> list[str]:
         """The full names of a namespace's tables, sorted. Raises NotFoundError.
 

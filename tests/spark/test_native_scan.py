@@ -10,39 +10,11 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from spark_reading import check, collected
+from spark_reading import EVERY_TYPE, check, collected, every_type
 
 import lakebed
 
 pytestmark = pytest.mark.spark
-
-EVERY_TYPE = (
-    "id BIGINT NOT NULL, b TINYINT, s SMALLINT, i INT, f FLOAT, d DOUBLE, t BOOLEAN, text STRING, raw BINARY, "
-    "day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ, small DECIMAL(7,2), large DECIMAL(38,10), list ARRAY<INT>, "
-    "pairs MAP<STRING, BIGINT>, inner STRUCT<x: DOUBLE, deep: STRUCT<y: STRING, z: ARRAY<STRUCT<w: INT>>>>"
-)
-
-
-def every_type(number: int) -> dict[str, Any]:
-    return {
-        "id": number,
-        "b": -128,
-        "s": 32767,
-        "i": -(2**31),
-        "f": 0.5,
-        "d": float("nan") if number % 2 else -0.0,
-        "t": True,
-        "text": "ü\n日本\x00'`",
-        "raw": b"\x00\xff",
-        "day": dt.date(1, 1, 1) if number % 2 else dt.date(9999, 12, 31),
-        "at": dt.datetime(1500, 1, 1, tzinfo=dt.UTC),
-        "wall": dt.datetime(2026, 3, 29, 2, 30, 0, 1),
-        "small": Decimal("-12345.67"),
-        "large": Decimal("1234567890123456789012345678.0123456789"),
-        "list": [1, None],
-        "pairs": {"a": 1, "b": None},
-        "inner": {"x": 1.5, "deep": {"y": None, "z": [{"w": 1}, None]}},
-    }
 
 
 def test_every_type(spark_lake: lakebed.Warehouse) -> None:

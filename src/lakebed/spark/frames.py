@@ -18,6 +18,7 @@ from lakebed.engine.source import MergedRows, Source, Sources
 from lakebed.spark.arrow_scan import arrow_frame
 from lakebed.spark.conditions import untranslatable
 from lakebed.spark.dead_blocks import most_bytes
+from lakebed.spark.file_schema import outwardly
 from lakebed.spark.native_scan import LiveFile, UnreadableError, native_frame
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def frame_schema(order: FrameOrder) -> StructType:
     from pyspark.sql.types import StructType
 
     facts = tuple(Field(name, _FACTS[name]) for name in order.metadata_columns)
-    return to_spark(Struct((*order.scan.metadata.schema.select(order.scan.columns), *facts)), StructType)
+    columns = outwardly(order.scan.metadata.schema.select(order.scan.columns))
+    return to_spark(Struct((*columns, *facts)), StructType)
 
 
 def _native_plan(order: FrameOrder, sources: Sources) -> FramePlan:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyroaring import BitMap64
 
 from lakebed.core.predicate.coercion import FLOATS
-from lakebed.core.schema import Array, Field, Map, Struct, Type
+from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_spark import to_spark
 from lakebed.engine.described_scan import FACTS
 from lakebed.engine.distribution import FrameOrder
@@ -19,11 +19,11 @@ from lakebed.engine.tracked_scan import tracking_fields
 from lakebed.spark.conditions import condition, quoted
 from lakebed.spark.dead_blocks import BLOCK_BITS, BLOCK_KEY_BITS, BLOCK_WORDS, KEY, WORDS, dead_blocks
 from lakebed.spark.file_numbers import NumberedFiles, ordinal_of
+from lakebed.spark.file_schema import has_floats, is_renamed, physical, spark_type
 from lakebed.spark.manifest import write_manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 _ROW = "row"
 _READ_OPTIONS = {
@@ -124,9 +124,9 @@ class _Scan:
             # Parquet's statistics pass over NaN, which Spark takes for the largest number: a filter that Spark hands
             # to the reader would lose rows. What looks like a computation is not handed down.
             stored = F.nanvl(stored, stored)
-        elif _has_floats(field.type):
+        elif has_floats(field.type):
             stored = F.coalesce(stored, stored)
-        return stored.cast(_spark_type(field.type)) if _is_renamed(field.type) else stored
+        return stored.cast(spark_type(field.type)) if is_renamed(field.type) else stored
 
     def _fact(self, name: str, number: Column, hidden: Column) -> Column:
         from pyspark.sql import functions as F
@@ -155,53 +155,6 @@ class _Scan:
         alive = f"{words} IS NULL OR bit_get({word}, CAST({row} & 63 AS INT)) = 0"
         broadcast = self.session.createDataFrame(renamed).hint("broadcast")
         return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
-
-
-def physical(schema: Struct) -> Struct:
-    """The schema as data files have it; anything may be null, since columns may be missing in some of them.
-
-    >>> from lakebed.core.schema import LONG, MAPPING_NAME
-    >>> physical(Struct((Field("id", LONG, False, {MAPPING_NAME: "col-1"}),)))
-    Struct(fields=(Field(name='col-1', type=Primitive(name='long'), nullable=True, metadata={}),))
-    """
-    return Struct(tuple(Field(f.physical_name, _loose(f.type, physical=True)) for f in schema))
-
-
-def _loose(kind: Type, *, physical: bool = False) -> Type:
-    """The type without anything that is never null, under its names in files or those of today."""
-    match kind:
-        case Struct():
-            fields = ((f.physical_name if physical else f.name, f.type) for f in kind)
-            return Struct(tuple(Field(name, _loose(inner, physical=physical)) for name, inner in fields))
-        case Array():
-            return Array(_loose(kind.element, physical=physical))
-        case Map():
-            return Map(_loose(kind.key, physical=physical), _loose(kind.value, physical=physical))
-    return kind
-
-
-def _spark_type(kind: Type) -> DataType:
-    """The type with today's names: Spark casts structs field by field, whatever their names."""
-    from pyspark.sql.types import StructType
-
-    return to_spark(Struct((Field("c", _loose(kind)),)), StructType)["c"].dataType
-
-
-def _is_renamed(kind: Type) -> bool:
-    """Whether a field below has another name in files than it has today."""
-    match kind:
-        case Struct():
-            return any(f.name != f.physical_name or _is_renamed(f.type) for f in kind)
-        case Array():
-            return _is_renamed(kind.element)
-        case Map():
-            return _is_renamed(kind.key) or _is_renamed(kind.value)
-    return False
-
-
-def _has_floats(kind: Type) -> bool:
-    """Whether a filter on a member of the struct could be one on a floating-point number."""
-    return isinstance(kind, Struct) and any(f.type in FLOATS or _has_floats(f.type) for f in kind)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,75 @@
+"""Which table a path of ``format("lakebed")`` means, and by which connection it is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from lakebed.config import METASTORE, WAREHOUSE, Config, load
+from lakebed.core.errors import OptionError
+from lakebed.core.location import Location
+from lakebed.core.options import Options, find, normalise
+from lakebed.warehouse import Warehouse
+
+PATH = "path"
+
+
+def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """A reader's or writer's own options, and those of the connection, which it may give too; in any spelling.
+
+    Raises OptionError for what is neither.
+
+    >>> sorted_out({"Version": "5", "s3_endpoint": "http://h"}, ["version"])
+    ({'version': '5'}, {'s3.endpoint': 'http://h'})
+    """
+    by_spelling = {normalise(name): name for name in own}
+    mine: dict[str, str] = {}
+    connection: dict[str, str] = {}
+    for name, text in given.items():
+        spelled = normalise(name)
+        if spelled in by_spelling:
+            mine[by_spelling[spelled]] = text
+        elif spelled in (WAREHOUSE, METASTORE):
+            connection[spelled] = text
+        else:
+            connection[find(name, extra=(*own, WAREHOUSE, METASTORE)).name] = text
+    return mine, connection
+
+
+def connected(registered: Config | None, given: Mapping[str, str]) -> Config | None:
+    """The settings of a connection: those registered with the session, with what is given here; None if none are.
+
+    A warehouse that is given here is another one, of which the session knows nothing.
+    """
+    options = {name: text for name, text in given.items() if name not in (WAREHOUSE, METASTORE)}
+    if WAREHOUSE in given:
+        return load(given[WAREHOUSE], given.get(METASTORE), options)
+    if METASTORE in given:
+        raise OptionError("a metastore is given without its warehouse", fix="option('warehouse', …)")
+    if registered is None:
+        return None
+    return replace(registered, options=registered.options.updated(options))
+
+
+def connection_options(config: Config | None, given: Mapping[str, str]) -> Options:
+    """The options of that connection; those that are given here where there is no warehouse."""
+    if config is not None:
+        return config.options
+    return Options.parse({name: text for name, text in given.items() if name not in (WAREHOUSE, METASTORE)})
+
+
+@contextmanager
+def opened(config: Config) -> Iterator[Warehouse]:
+    """The warehouse, for as long as the block runs."""
+    with Warehouse(config) as lake:
+        yield lake
+
+
+def location_in(path: str, options: Options) -> Location | None:
+    """Where a path points to; None if it is the name of a table.
+
+    >>> location_in("shop.orders", Options()) is None, location_in("/lake/shop/orders", Options()).uri
+    (True, 'file:///lake/shop/orders')
+    """
+    return Location.parse(path, default_fs=options.default_fs) if "/" in path else None
