@@ -185,7 +185,7 @@ def test_a_repeated_write_counts_once(world: World, sales: lakebed.Table) -> Non
 
 
 def test_what_is_not_there_is_told(world: World, sales: lakebed.Table) -> None:
-    with pytest.raises(lakebed.NotFoundError, match="default.sale"):
+    with pytest.raises(lakebed.NotFoundError, match=r"default\.sale"):
         world.lake.table("sale")
     with pytest.raises(lakebed.InputError, match="no column 'nam'"):
         world.seen(sales, ["nam"])
