@@ -39,6 +39,9 @@ class FramedWarehouse:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lake, name)
 
+    def create_table(self, name: str, schema: Any, **kind: Any) -> Any:
+        return FramedTable(self._lake.create_table(name, schema, **kind), self._spark)
+
     def table(self, name: str) -> Any:
         return FramedTable(self._lake.table(name), self._spark)
 
