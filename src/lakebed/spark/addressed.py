@@ -13,6 +13,15 @@ from lakebed.core.options import Options, find, normalise
 from lakebed.warehouse import Warehouse
 
 PATH = "path"
+READING = (PATH, "version", "timestamp", "tag", "columns", "where", "push-filters", "read-optimized", "read-optimised")
+"""The options of a reader."""
+CREATING = ("primary-key", "partition-by", "buckets", "merge", "merge-engine", "sequence")
+"""What a table gets that is made by its first write."""
+WRITING = (
+    PATH, "merge-schema", "replace-where", "partition-overwrite-mode", "row-kind", "txn-app-id", "txn-version",
+    *CREATING,
+)  # fmt: skip
+"""The options of a writer. A table of Spark's catalog passes the same options to both."""
 
 
 def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -24,6 +33,7 @@ def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str
     ({'version': '5'}, {'s3.endpoint': 'http://h'})
     """
     by_spelling = {normalise(name): name for name in own}
+    by_spelling |= {normalise(name).replace("_", ""): name for name in own}  # mergeSchema, as others write it
     mine: dict[str, str] = {}
     connection: dict[str, str] = {}
     for name, text in given.items():

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
@@ -26,6 +26,8 @@ from lakebed.spark.envelope import Envelope, seal, unseal
 from lakebed.spark.file_schema import loose, outwardly
 from lakebed.spark.pushed import taken
 from lakebed.spark.read_options import ReadOptions
+from lakebed.spark.source_writer import LakebedWriter
+from lakebed.spark.write_options import WriteOptions
 from lakebed.view import TableView
 
 if TYPE_CHECKING:
@@ -69,6 +71,10 @@ class LakebedSource(DataSource):
         takes = options.push_filters or hasattr(DataSourceReader, "pushLimit")
         kind = PushingReader if takes and _PUSHING in sys.modules else Reader
         return kind(self.config, pinned, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer for rows of these columns; ``overwrite`` if they take the place of others."""
+        return LakebedWriter(self.config, WriteOptions.parse(self.options), schema, overwrite)
 
 
 class SlicePartition(InputPartition):
