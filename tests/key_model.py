@@ -56,7 +56,7 @@ class KeyState:
         return State(self.columns, tuple(self.rows.values())).visible()
 
     def shown(self, row: Row | None) -> tuple[Any, ...] | None:
-        return None if row is None else next(iter(State(self.columns, (row,)).visible()))
+        return None if row is None else State(self.columns).shown(row)
 
     def settled(self) -> dict[Key, Row]:
         """The settled rows, once they are certain; see ``adopt``."""

@@ -29,7 +29,11 @@ class State:
 
     def visible(self) -> Counter[tuple[Any, ...]]:
         """The rows as a reader sees them: a bag of values in column order."""
-        return Counter(tuple(_plain(_widened(row.get(c.number), c.type)) for c in self.columns) for row in self.rows)
+        return Counter(map(self.shown, self.rows))
+
+    def shown(self, row: Row) -> tuple[Any, ...]:
+        """One row as a reader sees it."""
+        return tuple(_plain(_widened(row.get(c.number), c.type)) for c in self.columns)
 
     def column(self, name: str) -> ModelColumn:
         return next(c for c in self.columns if c.name == name)

@@ -45,7 +45,13 @@ def _daemon(folder: Path, log: Path, name: str, arguments: list[str], host: str)
         "--webui-port",
         "0",
     ]
-    environment = {**os.environ, "SPARK_LOCAL_IP": host, "SPARK_HOME": str(_JARS.parent), "SPARK_SCALA_VERSION": "2.13"}
+    environment = {
+        **os.environ,
+        "SPARK_LOCAL_IP": host,
+        "SPARK_HOME": str(_JARS.parent),
+        # Spark's start scripts set it; without it a worker looks for the directories of a build.
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     with log.open("wb") as output:
         process = subprocess.Popen(
             [*command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=folder

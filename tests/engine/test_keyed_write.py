@@ -213,9 +213,17 @@ def test_null_keys_are_refused_with_count_and_example_and_nothing_remains(tmp_pa
 
 
 def test_an_empty_text_is_no_key_of_a_partition(tmp_path: Path) -> None:
-    order = order_for(tmp_path, "id INT, dt STRING", ["id", "dt"], partitions=("dt",))
-    with pytest.raises(DataError, match=r"1 row with a null in the primary key \(id, dt\), like row 1: id=2, dt=None"):
-        upsert(order, [{"id": 1, "dt": "a"}, {"id": 2, "dt": ""}])
+    order = order_for(tmp_path, "id INT, dt STRING, hr STRING", ["id", "dt"], partitions=("dt", "hr"))
+    with pytest.raises(DataError) as caught:
+        upsert(order, [{"id": 1, "dt": "a", "hr": ""}, {"id": 2, "dt": ""}, {"id": 3, "dt": ""}, {"id": 4, "dt": None}])
+    assert caught.value.problems == (
+        "1 row with a null in the primary key (id, dt), like row 3: id=4, dt=None, hr=None",
+        "2 rows with an empty text in a partition column of the primary key (id, dt), which Delta cannot tell from a "
+        "null, like row 1: id=2, dt='', hr=None",
+    )
+    assert not files_below(tmp_path)
+    done = upsert(order, [{"id": 1, "dt": "a", "hr": ""}])
+    assert done.files[0].partition_values == {"dt": "a", "hr": None}
 
 
 def test_partitions_and_buckets(tmp_path: Path, sorter: str) -> None:

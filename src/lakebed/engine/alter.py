@@ -11,7 +11,7 @@ from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, SchemaError
 from lakebed.core.evolve import Change, SetNullable, evolve
 from lakebed.core.keyed import KeySpec
-from lakebed.core.merging import MergeSpec, check_spec, field_options
+from lakebed.core.merging import MergeSpec, changes_rows, check_spec, field_options
 from lakebed.core.predicate import parse
 from lakebed.core.properties import (
     COLUMN_MAPPING_MODE,
@@ -95,7 +95,7 @@ def settle_before(draft: Draft, before: Metadata) -> None:
     """
     check_spec(draft.metadata)
     key, after = KeySpec.of(before), draft.metadata
-    if key is None or not key.combines or MergeSpec.of(before) == MergeSpec.of(after):
+    if key is None or not key.combines or not changes_rows(MergeSpec.of(before), MergeSpec.of(after)):
         return
     draft.metadata = before
     buckets = settle_for(draft)

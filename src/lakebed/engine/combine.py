@@ -16,8 +16,9 @@ from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
 from lakebed.core.errors import DataError
-from lakebed.core.file_tags import BATCH, KIND_COLUMN, ROW_ID_COLUMN
+from lakebed.core.file_tags import BATCH, KIND_COLUMN, ROW_ID_COLUMN, ROW_VERSION_COLUMN
 from lakebed.core.merging import MergeSpec
+from lakebed.core.predicate import Node, evaluate
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
@@ -26,12 +27,22 @@ from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
 
-__all__ = ["Combined", "combine"]
+__all__ = ["Combined", "Doomed", "combine"]
 
 # The part of the memory limit for rows that are read and wait to be merged; merging makes copies of them.
 _READING = 4
 # Text columns are put together in one piece, and Arrow counts their bytes with 32 bits.
 _LARGEST = 1 << 30
+
+
+@dataclass
+class Doomed:
+    """The keys whose rows a delete takes away in the same commit: no value of theirs is merged, so none can fail."""
+
+    where: Node
+    """A predicate on key columns only."""
+    rows: int = 0
+    """How many rows have not been made for it so far."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +56,18 @@ class Combined:
     files: BucketFiles
     places: Places = field(hash=False)
 
-    def tables(self, columns: Sequence[str] | None = None, *, tombstones: bool = False) -> Iterator[pa.Table]:
+    def tables(
+        self, columns: Sequence[str] | None = None, *, tombstones: bool = False, doomed: Doomed | None = None
+    ) -> Iterator[pa.Table]:
         """The new rows of the changed keys, sorted by key, part by part: made anew by every call.
 
         They have the wanted columns (by default all of the table), a row id, which is null, and the row version;
         that is null too where the commit of a merged row is still to come. With ``tombstones`` the keys that are
-        deleted come too, each row has its kind, and every column may be null.
-        Raises FileMissingError, CorruptFileError, DataError for rows that cannot be merged.
+        deleted come too, each row has its kind, and every column may be null. Of ``doomed`` keys only tombstones are
+        made. Raises FileMissingError, CorruptFileError, DataError for rows that cannot be merged.
         """
         names = self.order.metadata.schema.names if columns is None else columns
-        return _Rows(self, tuple(names), tombstones).tables()
+        return _Rows(self, tuple(names), tombstones, doomed).tables()
 
 
 def combine(order: ResolveOrder, files: BucketFiles, places: Places | None = None) -> Combined:
@@ -72,12 +85,13 @@ def combine(order: ResolveOrder, files: BucketFiles, places: Places | None = Non
 class _Rows:
     """One making of the new rows."""
 
-    def __init__(self, combined: Combined, columns: tuple[str, ...], tombstones: bool) -> None:
+    def __init__(self, combined: Combined, columns: tuple[str, ...], tombstones: bool, doomed: Doomed | None) -> None:
         order = combined.order
         self._key = order.key.key
         self._places = combined.places
         self._tombstones = tombstones
-        spec = MergeSpec.of(order.metadata)
+        self._doomed = doomed
+        self._spec = spec = MergeSpec.of(order.metadata)
         self._scan = _scan(order, spec.required(columns))
         self._required = [f.name for f in order.metadata.schema.select(columns) if not f.nullable]
         self._schema = tracked_schema(_scan(order, columns), tombstones=tombstones)
@@ -94,9 +108,37 @@ class _Rows:
             if sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
                 runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)
             for rows in scope.enter_context(closing(merge(runs, pa.concat_tables))):
-                made = self._finished(self._folding.fold(rows))
-                if made.num_rows:
-                    yield made
+                yield from self._made(rows)
+
+    def _made(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """What the rows of some keys become."""
+        if self._doomed is not None:
+            gone = evaluate(self._doomed.where, rows).fill_null(False)
+            if pc.any(gone).as_py():
+                yield from self._removed(rows.filter(gone), self._doomed)
+                rows = rows.filter(pc.invert(gone))
+        made = self._finished(self._fold(rows)) if rows.num_rows else rows
+        if made.num_rows:
+            yield made
+
+    def _removed(self, rows: pa.Table, doomed: Doomed) -> Iterator[pa.Table]:
+        """What is left of keys whose rows are deleted: their tombstones, if any are remembered."""
+        deciding = [*self._spec.required(()), KIND_COLUMN, ROW_VERSION_COLUMN, FILE]
+        state = self._fold(rows.select(deciding))
+        deletes = pc.is_in(state.column(KIND_COLUMN), DELETING)
+        tombstones = state.filter(deletes)
+        doomed.rows += state.num_rows - tombstones.num_rows
+        if self._tombstones and tombstones.num_rows:
+            for f in self._schema:
+                if f.name not in tombstones.column_names:
+                    tombstones = tombstones.append_column(f.name, pa.nulls(tombstones.num_rows, f.type))
+            yield self._finished(tombstones.drop_columns([ROW_ID_COLUMN]))
+
+    def _fold(self, rows: pa.Table) -> pa.Table:
+        try:
+            return self._folding.fold(rows)
+        except DataError as error:
+            raise DataError(f"table {self._scan.table_name}: {error.title}", error.problems, fix=error.fix) from error
 
     def _runs(self, folder: str) -> Iterator[Run]:
         share = max(1, self._reading // max(1, min(len(self._inputs), FAN_IN)))
@@ -135,7 +177,7 @@ class _Rows:
             f"table {self._scan.table_name}: merging leaves {found.num_rows} rows without column {column!r}, "
             "which is never null",
             (f"for example {example}",),
-            fix="let the column be null",
+            fix="let the column be null, or delete the rows by their keys",
         )
 
 

@@ -26,15 +26,13 @@ from lakebed.storage.deletion_vector import from_arrow
 STRIKE_THREADS = 2
 
 
-def delete(draft: Draft, predicate: Node) -> int:
-    """Take out of the draft every row for which ``predicate`` is true; returns how many there were."""
+def delete(draft: Draft, predicate: Node) -> None:
+    """Take out of the draft every row for which ``predicate`` is true."""
     draft.refuse_if_append_only("delete")
-    buckets = settle_for(draft, predicate)
+    buckets = settle_for(draft, predicate, deleting=True)
     draft.claims.append(Claim(Kind.DELETE, predicate=predicate, buckets=buckets, settles=bool(buckets)))
     draft.parameters["predicate"] = render(predicate)
-    deleted = remove_rows(draft, predicate)
-    draft.count("numDeletedRows", deleted)
-    return deleted
+    draft.count("numDeletedRows", remove_rows(draft, predicate))
 
 
 def remove_rows(draft: Draft, predicate: Node, but: Collection[str] = ()) -> int:

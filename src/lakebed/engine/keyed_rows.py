@@ -18,7 +18,7 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.suggest import did_you_mean
 from lakebed.engine import row_kinds
-from lakebed.engine.refused_rows import RefusedRows
+from lakebed.engine.refused_rows import RefusedKeys
 from lakebed.engine.upsert_order import UpsertOrder
 from lakebed.engine.write import refuse_outside, without_empty_partitions
 from lakebed.storage.parquet_writer import reinterpreted
@@ -81,8 +81,8 @@ class IncomingRows:
         # Nothing is copied to make such rows fit, so that large slices cost no memory.
         self._slices = 1 if self._fits_as_it_is(incoming) else _SLICES
 
-    def parts(self, batch: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> Iterator[KeyedPart]:
-        """The batch's rows that are not passed over, slice by slice; rows without a key go to ``null_keys``.
+    def parts(self, batch: pa.RecordBatch, first_row: int, refused: RefusedKeys) -> Iterator[KeyedPart]:
+        """The batch's rows that are not passed over, slice by slice; rows without a key are counted in ``refused``.
 
         ``first_row`` is the number of the first row in messages. Raises DataError that lists the problems.
         """
@@ -94,15 +94,15 @@ class IncomingRows:
             step = max(1, step // _SLICES)
         for start in range(0, batch.num_rows, step):
             some = kinds.slice(start, step) if kinds is not None else None
-            yield self._part(batch.slice(start, step), some, first_row + start, null_keys)
+            yield self._part(batch.slice(start, step), some, first_row + start, refused)
 
-    def _part(self, raw: pa.RecordBatch, kinds: pa.Array | None, first_row: int, null_keys: RefusedRows) -> KeyedPart:
+    def _part(self, raw: pa.RecordBatch, kinds: pa.Array | None, first_row: int, refused: RefusedKeys) -> KeyedPart:
         fitting = conform(
             raw.select(self._columns), self._loose, table_name=self._order.table_name, first_row=first_row
         )
         rows = without_empty_partitions(fitting, self._order.metadata)
         refuse_outside(rows, self._order.within, self._order.table_name)
-        self._look_for_null_keys(rows, first_row, null_keys)
+        refused.look(fitting, rows, first_row)
         self._check_required(rows, kinds, first_row)
         if kinds is not None:
             self._refuse_kinds(pa.table(rows.append_column(KIND_COLUMN, kinds)))
@@ -123,15 +123,6 @@ class IncomingRows:
             return None
         kinds = row_kinds.deletions(batch, self._kind, self._meanings, self._order.table_name, first_row)
         return None if kinds.null_count == len(kinds) else kinds
-
-    def _look_for_null_keys(self, rows: pa.RecordBatch, first_row: int, null_keys: RefusedRows) -> None:
-        missing: pa.Array | None = None
-        for name in self._order.key.key:
-            column = rows.column(name)
-            if column.null_count:
-                missing = column.is_null() if missing is None else pc.or_(missing, column.is_null())
-        if missing is not None:
-            null_keys.look(missing, rows, first_row, list(self._order.key.key))
 
     def _check_required(self, rows: pa.RecordBatch, kinds: pa.Array | None, first_row: int) -> None:
         """Raise DataError for nulls in NOT NULL columns of rows that are put; keys are looked at elsewhere."""

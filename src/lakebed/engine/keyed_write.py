@@ -21,7 +21,7 @@ from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
 from lakebed.engine.large_batch import LargeBatch
-from lakebed.engine.refused_rows import RefusedRows
+from lakebed.engine.refused_rows import RefusedKeys
 from lakebed.engine.row_block import RowBlock
 from lakebed.engine.upsert_layout import FilePlan, UpsertLayout
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
@@ -64,7 +64,7 @@ class KeyedWriter:
         self._parts: list[KeyedPart] = []
         self._bytes = 0
         self._large = LargeBatch(order)
-        self._null_keys = RefusedRows()
+        self._refused = RefusedKeys(order.key.key)
         self._done: list[AddFile] = []
         self._paths: list[str] = []
         self._seen = 0
@@ -90,17 +90,16 @@ class KeyedWriter:
             raise StorageError(f"table {self._order.table_name}: the writer is closed")
         self.expect(batch.schema)
         assert self._incoming is not None
-        for part in self._incoming[1].parts(batch, self._seen, self._null_keys):
-            # All null keys are counted; the rows are refused at the end in any case.
-            if not self._null_keys.count:
+        for part in self._incoming[1].parts(batch, self._seen, self._refused):
+            # All rows without a key are counted; they are refused at the end in any case.
+            if not self._refused:
                 self._collect(part)
         self._seen += batch.num_rows
 
     def close(self) -> Upserted:
         """Write what is left, and tell what was written. Raises DataError if any row had no key."""
-        if self._null_keys.count:
-            columns = ", ".join(self._order.key.key)
-            raise self._null_keys.error(self._order.table_name, f"with a null in the primary key ({columns})")
+        if self._refused:
+            raise self._refused.error(self._order.table_name)
         if self._large:
             self._take_back()
         self._flush()

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from lakebed.core.commit import CommitOutcome, Committed, Conflict, Landed, PreparedCommit, Recompute
+from lakebed.core.conflict import misfit
 from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, LakebedError, NotFoundError
 from lakebed.core.steps import Step, reach
 from lakebed.engine.draft import Draft
@@ -35,7 +36,11 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
             return landed(changed, outcome)
         late = next((draft for draft in changed if draft.handle.name == outcome.table_name), None)
         if isinstance(outcome, Recompute) and late is not None and late.can_move:
-            _catch_up(late, outcome, race)
+            try:
+                _catch_up(late, outcome, race)
+            except LakebedError:
+                discard(changed)
+                raise
             continue
         discard(changed)
         if isinstance(outcome, Conflict):
@@ -45,13 +50,20 @@ def land(drafts: Sequence[Draft]) -> tuple[Committed, ...] | Recompute:
 
 
 def _catch_up(draft: Draft, outcome: Recompute, race: int) -> None:
-    """Base an upsert that has lost a race on the winner's version."""
+    """Base an upsert that has lost a race on the winner's version. Raises ConflictError if its rows do not fit it."""
     metastore, table_id = draft.handle.metastore, draft.handle.table_id
     try:
         base, known = metastore.state(table_id, outcome.version), True
     except NotFoundError:
         # It has expired already, and with it what has changed since.
         base, known = metastore.state(table_id), False
+    # Whoever sees all that came between looks at the schema too; where it has expired, nobody has.
+    if (problem := misfit(draft.adds.values(), base.metadata, draft.base.metadata)) is not None:
+        raise ConflictError(
+            f"table {draft.handle.name}: the upsert conflicts with a change of the schema, which landed meanwhile: "
+            + problem,
+            fix="nothing was changed; read the table's new schema and write again",
+        )
     # Nobody may wait for ever: an upsert that is not settled cannot lose a race.
     draft.unsettled = race >= _RACES
     draft.move(base, lambda settlement: draft.unsettled or not known or is_stale(outcome, settlement))

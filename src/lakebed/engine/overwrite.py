@@ -51,7 +51,7 @@ def overwrite_nothing(draft: Draft) -> None:
 def overwrite_where(draft: Draft, rows: Incoming, predicate: Node) -> None:
     """Replace the rows for which ``predicate`` is true; every new row must satisfy it too."""
     draft.refuse_if_append_only("overwrite")
-    before = settle_for(draft, predicate)
+    before = settle_for(draft, predicate, deleting=True)
     # The rows that leave are found before the new ones are in the draft, and after those have been seen to fit.
     new = _NewRows.write(draft, rows, predicate)
     draft.count("numDeletedRows", remove_rows(draft, predicate, but=new.paths))

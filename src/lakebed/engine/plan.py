@@ -1,4 +1,4 @@
-"""Planning: which files of a version may hold qualifying rows. Partitions first, then statistics."""
+"""Planning: which files of a version may hold qualifying rows. Partitions and buckets first, then statistics."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from lakebed.core.predicate import Node, may_match
 from lakebed.core.predicate.nodes import Column, walk
 from lakebed.core.schema import Field
 from lakebed.core.statistics import FileStats, parse_stats
+from lakebed.engine.key_buckets import key_buckets
 from lakebed.metastore import FileSet, Metastore
 
 FILES_SCHEMA = pa.schema(
@@ -53,7 +54,14 @@ def plan(
     partitioned = [f for f in metadata.partition_schema if (f.name,) in paths]
     data = {path for path in paths if path[0] not in metadata.partition_columns}
     kept = _matching_partitions(predicate, partitioned, metastore.partitions(table_id)) if partitioned else None
-    files = metastore.files(table_id, version, partitions=kept, stats=whole or bool(data), details=whole)
+    files = metastore.files(
+        table_id,
+        version,
+        partitions=kept,
+        buckets=key_buckets(predicate, metadata),
+        stats=whole or bool(data),
+        details=whole,
+    )
     if not data or len(files) == 0:
         return files
     stats = parse_stats(files.data["stats"].to_pylist(), metadata.schema, data)

@@ -11,6 +11,7 @@ from lakebed.core.commit import Bucket
 from lakebed.core.file_tags import is_unsettled, settled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
+from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.settle_order import SettleOrder, Settling
@@ -49,14 +50,20 @@ def settling(draft: Draft, key: KeySpec) -> Settling | None:
     return Settling(SettleOrder.of(draft, key), tuple(draft.live()))
 
 
-def settle_into(draft: Draft, key: KeySpec, units: Mapping[Unit, Sequence[AddFile]]) -> frozenset[Bucket]:
+def settle_into(
+    draft: Draft, key: KeySpec, units: Mapping[Unit, Sequence[AddFile]], doomed: Node | None = None
+) -> frozenset[Bucket]:
     """Settle these units as part of the draft, so that its next operation finds every row that counts in a file."""
-    draft.settle(settle_units(draft, key, units))
+    draft.settle(settle_units(draft, key, units, doomed=doomed))
     return frozenset(bucket for unit in units for bucket in unit.buckets)
 
 
-def settle_for(draft: Draft, predicate: Node | None = None) -> frozenset[Bucket]:
-    """Settle all units of a key table that may hold rows for which ``predicate`` is true; returns their buckets."""
+def settle_for(draft: Draft, predicate: Node | None = None, *, deleting: bool = False) -> frozenset[Bucket]:
+    """Settle all units of a key table that may hold rows for which ``predicate`` is true; returns their buckets.
+
+    ``deleting``: these rows are deleted next. If keys alone tell which ones they are, their values are not merged:
+    a value that cannot be must not keep anybody from deleting it.
+    """
     key = KeySpec.of(draft.metadata)
     if key is None:
         return frozenset()
@@ -65,7 +72,8 @@ def settle_for(draft: Draft, predicate: Node | None = None) -> frozenset[Bucket]
     if narrow is not None:
         kept = {add.path for members in dirty.values() for add in may_match_files(narrow, members, draft.metadata)}
         dirty = {unit: members for unit, members in dirty.items() if any(add.path in kept for add in members)}
-    return settle_into(draft, key, dirty)
+    only_keys = deleting and predicate is not None and columns_of(predicate) <= set(key.key)
+    return settle_into(draft, key, dirty, predicate if only_keys else None)
 
 
 def settle_own(draft: Draft, key: KeySpec) -> frozenset[Bucket]:
@@ -89,15 +97,17 @@ def settle_units(
     units: Mapping[Unit, Sequence[AddFile]],
     *,
     distribute: bool = False,
+    doomed: Node | None = None,
 ) -> list[Settlement]:
     """Match the keys of each unit and write what follows from it: vectors in one file, other rows in files.
 
-    ``distribute``: rows that were written without a bucket get one now.
+    ``distribute``: rows that were written without a bucket get one now. ``doomed``: keys whose rows need not be
+    merged, since they are deleted next.
     """
     if not units:
         return []
     workload = Workload(
-        work=lambda prefix: SettleOrder.of(draft, key, distribute=distribute, prefix=prefix).settle,
+        work=lambda prefix: SettleOrder.of(draft, key, distribute=distribute, doomed=doomed, prefix=prefix).settle,
         size=size_of,
         made=made_for,
         threads=SETTLE_THREADS,
@@ -144,4 +154,5 @@ def _finished(add: AddFile, vector: DeletionVector | None, data_change: bool) ->
 
 def _metrics(one: Matched) -> dict[str, int]:
     settled_files = sum(is_unsettled(add) for add in (*one.leaving, *(add for add, _ in one.staying)))
-    return {"numSettledFiles": settled_files, "numMergedFiles": len(one.fresh)}
+    metrics = {"numSettledFiles": settled_files, "numMergedFiles": len(one.fresh)}
+    return {**metrics, "numDeletedRows": one.deleted} if one.deleted else metrics

@@ -10,7 +10,8 @@ from pyroaring import BitMap64
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import is_unsettled, tombstones_of, without_tombstones
 from lakebed.core.keyed import POSTPONE, KeySpec, Merge
-from lakebed.engine.combine import combine
+from lakebed.core.predicate import Node
+from lakebed.engine.combine import Doomed, combine
 from lakebed.engine.draft import Draft
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, resolve
 from lakebed.engine.rewriter import Rewriter
@@ -32,15 +33,19 @@ class SettleOrder:
     rewriter: Rewriter
     distribute: bool
     """Whether rows that were written without a bucket get one now."""
+    doomed: Node | None = None
+    """The keys whose rows need not be merged, since they are deleted in the same commit."""
 
     @staticmethod
-    def of(draft: Draft, key: KeySpec, *, distribute: bool = False, prefix: str = "") -> SettleOrder:
+    def of(
+        draft: Draft, key: KeySpec, *, distribute: bool = False, doomed: Node | None = None, prefix: str = ""
+    ) -> SettleOrder:
         """The order for a draft's table."""
         handle = draft.handle
         order = ResolveOrder(
             store=handle.store, table_name=handle.name, metadata=draft.metadata, key=key, options=handle.options
         )
-        return SettleOrder(order, Rewriter.of(draft, key, prefix), distribute and key.buckets == POSTPONE)
+        return SettleOrder(order, Rewriter.of(draft, key, prefix), distribute and key.buckets == POSTPONE, doomed)
 
     def settle(self, item: UnitFiles) -> Matched:
         """Settle one unit."""
@@ -71,9 +76,11 @@ class SettleOrder:
         combined = combine(self.order, files)
         matched = Matched(unit, leaving=list(files.unsettled))
         self._keep_changed(matched, files.settled, combined.dead, combined.places.replaced_tombstones)
-        tables = combined.tables(tombstones=self.order.key.keeps_tombstones)
+        doomed = None if self.doomed is None else Doomed(self.doomed)
+        tables = combined.tables(tombstones=self.order.key.keeps_tombstones, doomed=doomed)
         sources = [Source(add, combined.dead.get(add.path)) for add in files.settled]
         matched.fresh.extend(self.rewriter.write(unit, tables, [*sources, *plain(files.unsettled)]))
+        matched.deleted = 0 if doomed is None else doomed.rows
         return matched
 
     def _keep_changed(self, matched: Matched, files: Sequence[AddFile], dead: Positions, replaced: Positions) -> None:

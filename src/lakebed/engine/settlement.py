@@ -22,6 +22,8 @@ class Matched:
     """Files of the table that change, and pending ones, each with all its dead rows."""
     fresh: list[tuple[AddFile, BitMap64]] = field(default_factory=list)
     """New files with merged or rewritten rows."""
+    deleted: int = 0
+    """Rows that were not merged, since they are deleted in the same commit."""
 
 
 UnitFiles = tuple[Unit, Sequence[AddFile]]

@@ -40,7 +40,6 @@ CONDEMNED_MS = 30 * 24 * 60 * 60 * 1000
 """For how long a writer may bring back a file that was deleted, and is refused."""
 _LISTED = 1 << 18
 _DELETED = 2_000
-_TEXT = pa.large_string()
 _ABSOLUTE = r"^([A-Za-z][A-Za-z0-9+.-]*:|/)"
 
 
@@ -99,8 +98,8 @@ def _report(found: Sequence[pa.Table]) -> pa.Table:
 class _Search:
     """What tells files that may go from others."""
 
-    referenced: pa.Array = field(hash=False)
-    freed: pa.Array = field(hash=False)
+    referenced: frozenset[str]
+    freed: frozenset[str]
     oldest: int
     """A file that nobody refers to, and that is younger, may be a running writer's."""
     oldest_temporary: int
@@ -116,27 +115,22 @@ class _Search:
 
     def among(self, files: Sequence[FileInfo]) -> Iterator[pa.Table]:
         """Those of ``files`` that may go, in tables of a bounded number of rows."""
-        paths = pa.array([file.path for file in files], _TEXT)
-        free = pc.invert(pc.is_in(paths, self.referenced))
-        was_needed = pc.is_in(paths, self.freed)
-        old = pa.array([file.mtime_ms <= self._limit(file.path) for file in files])
-        table = pa.table(
-            [
-                paths.cast(pa.string()),
-                pa.array([file.size for file in files], pa.int64()),
-                pc.if_else(was_needed, UNNEEDED, ORPHAN),
-            ],
-            schema=FILES_SCHEMA,
-        )
-        found = table.filter(pc.and_(free, pc.or_(was_needed, old)))
-        for start in range(0, found.num_rows, _DELETED):
-            yield found.slice(start, _DELETED)
+        free = [file for file in files if file.path not in self.referenced]
+        gone = [file for file in free if file.path in self.freed or file.mtime_ms <= self._limit(file.path)]
+        for start in range(0, len(gone), _DELETED):
+            some = gone[start : start + _DELETED]
+            columns: list[list[object]] = [
+                [file.path for file in some],
+                [file.size for file in some],
+                [UNNEEDED if file.path in self.freed else ORPHAN for file in some],
+            ]
+            yield pa.Table.from_arrays(list(map(pa.array, columns, FILES_SCHEMA.types)), schema=FILES_SCHEMA)
 
     def _limit(self, path: str) -> int:
         return self.oldest_temporary if is_temporary(path.rpartition("/")[2]) else self.oldest
 
 
-def _paths(store: Store, known: ReferencedPaths) -> pa.Array:
+def _paths(store: Store, known: ReferencedPaths) -> frozenset[str]:
     """All files of ``known`` that are below the store, as the store names them."""
     absolute = pc.match_substring_regex(known.paths, _ABSOLUTE)
     elsewhere = known.paths.filter(absolute).to_pylist()
@@ -145,7 +139,8 @@ def _paths(store: Store, known: ReferencedPaths) -> pa.Array:
     few = [path for uri in elsewhere if (path := _below(store, uri)) is not None]
     few += [vector_path(key[1:]) for key in vectors if key.startswith("u")]
     own = decoded(known.paths.filter(pc.invert(absolute)))
-    return pa.chunked_array([*own.chunks, pa.array(few, _TEXT)], _TEXT).combine_chunks()
+    # A set is made once for all parts of the listing; Arrow would make one for each.
+    return frozenset(chain(few, *(chunk.to_pylist() for chunk in own.chunks)))
 
 
 def _below(store: Store, uri: str) -> str | None:
@@ -184,7 +179,7 @@ class _Removal:
     def delete(self, part: pa.Table, paths: Sequence[str]) -> None:
         """Delete those files of ``part`` now."""
         failures = self.handle.store.delete_each(paths)
-        for path in paths:
+        for path in {path.rpartition("/")[0]: path for path in paths}.values():
             self.handle.store.remove_empty_parents(path)
         self.failed.update({path: str(error) for path, error in failures.items()})
         gone = pa.array([path for path in paths if path not in failures], pa.string())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, Dialect, Text, bindparam
+from sqlalchemy import BigInteger, ColumnElement, Dialect, Text, bindparam
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -41,8 +41,8 @@ class one_of(FunctionElement[bool]):
     path IN (SELECT value FROM json_each(:paths))
     """
 
+    # Without a type: of a boolean SQLite would be asked whether it "= 1", and then uses no index.
     inherit_cache = True
-    type = Boolean()
 
     def __init__(self, tested: ColumnElement[Any], name: str) -> None:
         kind = _Values(numbers=isinstance(tested.type, BigInteger))

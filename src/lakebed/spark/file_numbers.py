@@ -8,6 +8,7 @@ nothing to join, and a filter on such a column leaves files away before any of t
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,10 @@ class NumberedFiles:
     files: tuple[AddFile, ...]
 
     @cached_property
+    def _partition_names(self) -> tuple[str, ...]:
+        return tuple(f.physical_name for f in self.metadata.partition_schema)
+
+    @cached_property
     def _partitions(self) -> dict[tuple[str | None, ...], int]:
         """The ordinal of each partition's values."""
         found: dict[tuple[str | None, ...], int] = {}
@@ -54,13 +59,16 @@ class NumberedFiles:
         return found
 
     def _values(self, add: AddFile) -> tuple[str | None, ...]:
-        return tuple(add.partition_values.get(f.physical_name) for f in self.metadata.partition_schema)
+        return tuple(map(add.partition_values.get, self._partition_names))
 
     def listed(self) -> list[NumberedFile]:
         """The files with their places and numbers."""
+        root = hadoop_uri(self.store.location)
         return [
             NumberedFile(
-                hadoop_uri(self.store, add), add.size, self._partitions[self._values(add)] << FILE_BITS | ordinal
+                f"{root}/{add.path}" if _is_plain(add.path) else hadoop_uri(_location(self.store, add)),
+                add.size,
+                self._partitions[self._values(add)] << FILE_BITS | ordinal,
             )
             for ordinal, add in enumerate(self.files)
         ]
@@ -79,14 +87,31 @@ class NumberedFiles:
 
 
 _MASK = (1 << FILE_BITS) - 1
+_PLAIN = re.compile(r"[\w=,@+~-][\w=,@+~.-]*(?:/[\w=,@+~-][\w=,@+~.-]*)*", re.ASCII)
 SPARK_SCHEMES = {"s3": "s3a"}
 
 
-def hadoop_uri(store: Store, add: AddFile) -> str:
-    """The URI of a data file by which Hadoop's file systems know it."""
-    at = place(store, add)
-    location: Location = at.store.location.child(at.path)
+def hadoop_uri(location: Location) -> str:
+    """The URI by which Hadoop's file systems know a file or a directory.
+
+    >>> hadoop_uri(Location.parse("s3://bucket/a b"))
+    's3a://bucket/a%20b'
+    """
     return replace(location, scheme=SPARK_SCHEMES.get(location.scheme, location.scheme)).uri
+
+
+def _location(store: Store, add: AddFile) -> Location:
+    at = place(store, add)
+    return at.store.location.child(at.path)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path of the log is below the table and reads the same decoded: most are, and there may be many.
+
+    >>> [_is_plain(path) for path in ("dt=1/a.parquet", "dt=a%20b/a.parquet", "/a", "a/../b", "s3:/a")]
+    [True, False, False, False, False]
+    """
+    return _PLAIN.fullmatch(path) is not None
 
 
 def ordinal_of(number: Column) -> Column:

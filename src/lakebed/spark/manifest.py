@@ -45,14 +45,7 @@ def _is_fresh(store: Store, path: str) -> bool:
 
 def _line(file: NumberedFile) -> str:
     """A file of the list. Its time of modification, which nobody needs, tells its number."""
-    return json.dumps(
-        {
-            "path": file.uri,
-            "size": file.size,
-            "isDir": False,
-            "modificationTime": file.number,
-            "blockReplication": 1,
-            "blockSize": _BLOCK_SIZE,
-            "action": "add",
-        }
+    return (
+        f'{{"path":{json.dumps(file.uri)},"size":{file.size},"isDir":false,"modificationTime":{file.number},'
+        f'"blockReplication":1,"blockSize":{_BLOCK_SIZE},"action":"add"}}'
     )

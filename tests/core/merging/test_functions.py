@@ -66,6 +66,13 @@ def test_sum_of_floats() -> None:
 def test_overflow_is_said(function: str, kind: str, value: Any) -> None:
     with pytest.raises(DataError, match=f"the {function} of column 'v' does not fit into"):
         aggregate(function, kind, value, value)
+    table = Table(
+        f"k bigint, l int, v {kind}", "aggregation", key="k,l", options={"fields.v.aggregate-function": function}
+    )
+    many = [(n, n, value) for n in range(50)]
+    table.upsert(*many)
+    with pytest.raises(DataError, match=r"for the key \{'k': 33, 'l': 33\}"):
+        table.upsert(*((n, n, 0 if function == "sum" else 1) for n in range(30)), (33, 33, value), (40, 40, value))
 
 
 def test_product() -> None:

@@ -10,7 +10,7 @@ from tables import metadata
 from lakebed.core.actions import Metadata
 from lakebed.core.errors import OptionError
 from lakebed.core.keyed import MergeEngine
-from lakebed.core.merging import MergeSpec, check_spec
+from lakebed.core.merging import MergeSpec, changes_rows, check_spec
 from lakebed.core.merging.functions import Function
 
 DDL = (
@@ -167,3 +167,31 @@ def test_a_group_without_its_sequence_cannot_set_a_column_that_must_have_a_value
     with pytest.raises(OptionError, match=r"column 'a' is NOT NULL, but a row without the sequence of .*g,h"):
         check_spec(metadata("k int, a int not null, b int, g int, h int", "partial-update", options=group))
     check_spec(metadata("k int, a int not null, b int, g int, h int not null", "partial-update", options=group))
+
+
+@pytest.mark.parametrize(
+    ("function", "before", "after", "changes"),
+    [
+        ("sum", "int", "bigint", False),
+        ("sum", "bigint", "decimal(38,0)", False),
+        ("sum", "decimal(5,2)", "decimal(9,4)", False),
+        ("sum", "int", "double", True),
+        ("sum", "float", "double", True),
+        ("product", "tinyint", "bigint", False),
+        ("product", "decimal(5,2)", "decimal(9,2)", False),
+        ("product", "decimal(5,2)", "decimal(9,4)", True),
+        ("product", "bigint", "decimal(38,0)", True),
+        ("max", "float", "double", False),
+        ("last_value", "date", "timestamp_ntz", False),
+        ("last_value", "int not null", "int", False),
+        ("last_value", "int", "int not null", True),
+        ("collect", "array<int>", "array<bigint>", True),
+        ("last_value", "struct<a: int>", "struct<a: int, b: int>", True),
+    ],
+)
+def test_what_changes_rows_that_wait(function: str, before: str, after: str, changes: bool) -> None:
+    options = {"fields.v.aggregate-function": function}
+    specs = [MergeSpec.of(metadata(f"k int, v {kind}", "aggregation", options=options)) for kind in (before, after)]
+    assert changes_rows(specs[0], specs[1]) is changes
+    other = MergeSpec.of(metadata(f"k int, v {before}", "aggregation", options={"fields.v.ignore-retract": "true"}))
+    assert changes_rows(specs[0], other)

@@ -2,6 +2,6 @@
 
 from lakebed.core.merging.fold import fold
 from lakebed.core.merging.refusals import check_rows
-from lakebed.core.merging.spec import MergeSpec, check_spec
+from lakebed.core.merging.spec import MergeSpec, changes_rows, check_spec
 
-__all__ = ["MergeSpec", "check_rows", "check_spec", "fold"]
+__all__ = ["MergeSpec", "changes_rows", "check_rows", "check_spec", "fold"]

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+import polars as pl
 import pyarrow as pa
 
 from lakebed.core.errors import DataError
+from lakebed.core.merging.functions import WHOLE_NUMBERS, Function
 from lakebed.core.merging.spec import FieldRule
-from lakebed.core.schema import Decimal
+from lakebed.core.schema import LONG, Decimal
 from lakebed.core.schema_ddl import type_ddl
 
 # More digits than two decimals of 38 can make, so that only the column's type decides what fits.
 _EXACT = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
 Step = Callable[[Any, Any], Any]
+Values = TypeVar("Values", list[Any], pl.Series)
+
+_UNFIT = (pl.exceptions.InvalidOperationError, pa.ArrowInvalid, OverflowError)
 
 
 def plus(before: decimal.Decimal | None, value: decimal.Decimal | None) -> decimal.Decimal | None:
@@ -92,18 +97,47 @@ def _scaled(value: decimal.Decimal, rule: FieldRule) -> decimal.Decimal:
     return value.quantize(decimal.Decimal(1).scaleb(-rule.type.scale), context=_EXACT)
 
 
-def typed(values: Sequence[Any], kind: pa.DataType, rule: FieldRule) -> pa.Array:
-    """The values in the column's type. Raises DataError for one that does not fit."""
+class UnfitError(Exception):
+    """A result that its column's type cannot hold; ``at`` is its place among the results."""
+
+    def __init__(self, rule: FieldRule, at: int) -> None:
+        super().__init__(rule, at)
+        self.rule = rule
+        self.at = at
+
+
+def fitted(values: Values, convert: Callable[[Values], pa.Array], rule: FieldRule) -> pa.Array:
+    """The values in the column's type. Raises UnfitError for the first one that does not fit."""
     try:
-        return pa.array(values, kind)
-    except (pa.ArrowInvalid, OverflowError) as error:
-        raise overflow(rule) from error
+        return convert(values)
+    except _UNFIT as error:
+        low, high = 0, len(values)
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                convert(values[low:middle])
+                low = middle
+            except _UNFIT:
+                high = middle
+        raise UnfitError(rule, low) from error
 
 
-def overflow(rule: FieldRule) -> DataError:
+def overflow(rule: FieldRule, key: Mapping[str, Any]) -> DataError:
     """The error for a result that the column's type cannot hold."""
     function = rule.function.value if rule.function is not None else "value"
+    wider = _wider(rule)
+    delete = "delete the row by its key"
     return DataError(
         f"the {function} of column {rule.name!r} does not fit into {type_ddl(rule.type)}",
-        fix="widen the type of the column",
+        (f"for the key {dict(key)}",),
+        fix=f"widen the column to {wider}, or {delete}" if wider else delete,
     )
+
+
+def _wider(rule: FieldRule) -> str | None:
+    """The type that a column can become although what waits to be merged does not fit into its own."""
+    if isinstance(rule.type, Decimal):
+        return type_ddl(Decimal(38, rule.type.scale)) if rule.type.precision < 38 else None
+    if rule.type == LONG:
+        return type_ddl(Decimal(38, 0)) if rule.function is Function.SUM else None
+    return type_ddl(LONG) if rule.type in WHOLE_NUMBERS else None

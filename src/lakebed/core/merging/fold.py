@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakebed.core.file_tags import KIND_COLUMN, ROW_VERSION_COLUMN
 from lakebed.core.keyed import MergeEngine
+from lakebed.core.merging.arithmetic import UnfitError, overflow
 from lakebed.core.merging.lanes import Lane, group_lane, plain_lane
 from lakebed.core.merging.refusals import check_rows
 from lakebed.core.merging.removal import Outcome, remove
@@ -42,7 +43,11 @@ def fold(state: pa.Table | None, batch: pa.Table, spec: MergeSpec) -> pa.Table:
     if spec.engine is MergeEngine.DEDUPLICATE:
         latest = rows.frame.filter(~pl.col(LATE)).sort(POSITION, maintain_order=True).group_by(KEY_NUMBER).last()
         return _whole_rows(rows, latest, spec)
-    return _combined(rows, spec)
+    try:
+        return _combined(rows, spec)
+    except UnfitError as unfit:
+        (key,) = rows.source.select(spec.key).take(rows.first.slice(unfit.at, 1).to_arrow()).to_pylist()
+        raise overflow(unfit.rule, key) from unfit
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

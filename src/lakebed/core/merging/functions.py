@@ -129,6 +129,15 @@ def is_number(kind: Type) -> bool:
     return isinstance(kind, Decimal) or (isinstance(kind, Primitive) and kind in _NUMBERS)
 
 
+def is_exact(kind: Type) -> bool:
+    """Whether the type is a number that adds up to the same in any order.
+
+    >>> is_exact(Decimal(10, 2)), is_exact(DOUBLE)
+    (True, False)
+    """
+    return isinstance(kind, Decimal) or kind in WHOLE_NUMBERS
+
+
 def is_comparable(kind: Type) -> bool:
     """Whether values of the type can order the rows of a sequence group.
 

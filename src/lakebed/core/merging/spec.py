@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.core.actions import Metadata
 from lakebed.core.errors import OptionError
 from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.core.merging import field_options
-from lakebed.core.merging.functions import NULLED, RETRACTABLE, Function
-from lakebed.core.schema import Type
+from lakebed.core.merging.functions import NULLED, RETRACTABLE, WHOLE_NUMBERS, Function, is_exact
+from lakebed.core.schema import Array, Decimal, Map, Struct, Type
 
 IGNORE_DELETE = "lakebed.ignore-delete"
 REMOVE_ON_DELETE = "lakebed.remove-record-on-delete"
@@ -120,6 +120,34 @@ class MergeSpec:
             if set(wanted) & {*group.columns, *group.sequence} or set(group.sequence) & set(self.remove_on_groups):
                 needed += group.sequence
         return tuple(dict.fromkeys(needed))
+
+
+def changes_rows(before: MergeSpec, after: MergeSpec) -> bool:
+    """Whether rows that wait to be merged could become something else by other rules than those they came for.
+
+    They do not if a column only becomes wider or nullable; so a value that has no place in it can get one.
+    """
+    if len(before.fields) != len(after.fields):
+        return True
+    pairs = zip(before.fields, after.fields, strict=True)
+    fields = tuple(replace(a, required=b.required, type=b.type) if _is_looser(b, a) else a for b, a in pairs)
+    return replace(after, fields=fields) != before
+
+
+def _is_looser(before: FieldRule, after: FieldRule) -> bool:
+    if after.required and not before.required:
+        return False
+    if before.type == after.type:
+        return True
+    if isinstance(before.type, Struct | Array | Map):
+        return False
+    if after.function not in (Function.SUM, Function.PRODUCT):
+        return True
+    if after.function is Function.SUM:
+        return is_exact(before.type) and is_exact(after.type)
+    # Products are rounded to the scale of decimals; whole numbers are not.
+    same_scale = isinstance(before.type, Decimal) and before.type.scale == getattr(after.type, "scale", None)
+    return same_scale or (before.type in WHOLE_NUMBERS and after.type in WHOLE_NUMBERS)
 
 
 def check_spec(metadata: Metadata) -> None:

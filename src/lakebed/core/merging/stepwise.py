@@ -72,7 +72,7 @@ def stepped_keys(lane: Lane, rule: FieldRule) -> pl.Series | None:
 
 
 def stepped(lane: Lane, rule: FieldRule, keys: pl.Series) -> pa.Array:
-    """The values of these keys, in their order. Raises DataError for one that the column's type cannot hold."""
+    """The values of these keys, in their order. Raises UnfitError for one that the column's type cannot hold."""
     steps = _steps(rule)
     mine = lane.frame.filter(lane.used(rule) & pl.col(KEY_NUMBER).is_in(keys.implode())).sort(POSITION)
     values = lane.source[rule.name].take(mine[ROW].to_arrow()).to_pylist()
@@ -83,7 +83,11 @@ def stepped(lane: Lane, rule: FieldRule, keys: pl.Series) -> pa.Array:
             merged[key] = steps.take(before, value)
         else:
             merged[key] = steps.add(value, before) if late else steps.add(before, value)
-    return arithmetic.typed([merged.get(key) for key in keys], lane.source.schema.field(rule.name).type, rule)
+    kind = lane.source.schema.field(rule.name).type
+    try:
+        return arithmetic.fitted([merged.get(key) for key in keys], lambda some: pa.array(some, kind), rule)
+    except arithmetic.UnfitError as unfit:
+        raise arithmetic.UnfitError(rule, keys[unfit.at]) from unfit
 
 
 def _has_nested_elements(rule: FieldRule) -> bool:

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.merging.arithmetic import overflow
+from lakebed.core.merging.arithmetic import fitted
 from lakebed.core.merging.functions import WHOLE_NUMBERS, Function
 from lakebed.core.merging.lanes import UNDER, Lane
 from lakebed.core.merging.rows import KEY_NUMBER, RETRACT, ROW, STATE
@@ -43,7 +43,10 @@ def newest(lane: Lane, name: str) -> Vector:
 
 
 def evaluate(lane: Lane, vectors: Mapping[str, Vector]) -> dict[str, pa.Array]:
-    """The values of all columns, one per key; null for a key without rows in the lane."""
+    """The values of all columns, one per key; null for a key without rows in the lane.
+
+    Raises UnfitError, with the number of a key, for a value that its column's type cannot hold.
+    """
     frame = lane.frame.with_columns(series.alias(name) for v in vectors.values() for name, series in v.inputs.items())
     grouped = frame.group_by(KEY_NUMBER, maintain_order=True).agg(
         v.expression.alias(f"out {name}") for name, v in vectors.items()
@@ -125,18 +128,15 @@ def _wide(rule: FieldRule) -> pl.DataType | type[pl.DataType]:
 
 
 def _narrowed(lane: Lane, rule: FieldRule) -> Finish:
-    """Puts results back into the column's type. Raises DataError for one that has no place in it."""
+    """Puts results back into the column's type. Raises UnfitError for one that has no place in it."""
     kind = lane.source.schema.field(rule.name).type
 
-    def finish(series: pl.Series) -> pa.Array:
-        try:
-            if isinstance(rule.type, Primitive) and rule.type in WHOLE_NUMBERS:
-                series = series.cast(pl.Int64)
-            return _one_chunk(series.to_arrow()).cast(kind)
-        except (pl.exceptions.InvalidOperationError, pa.ArrowInvalid) as error:
-            raise overflow(rule) from error
+    def convert(series: pl.Series) -> pa.Array:
+        if isinstance(rule.type, Primitive) and rule.type in WHOLE_NUMBERS:
+            series = series.cast(pl.Int64)
+        return _one_chunk(series.to_arrow()).cast(kind)
 
-    return finish
+    return lambda series: fitted(series, convert, rule)
 
 
 def _count(lane: Lane, rule: FieldRule) -> Vector:
