@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +116,26 @@ def _through(at: Callable[[int], int]) -> Callable[[Iterator[Any]], Iterator[Any
 
 
 def report(table: Any) -> dict[str, Any]:
-    root = Path(table.location.removeprefix("file://"))
-    there = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and "_delta_log" not in p.parts}
+    """What the table holds, what no commit knows, and what is left of that after a vacuum.
+
+    A worker whose executor was killed may write for a while after the job has cleaned up.
+    """
+    orphans = _orphans(table)
+    vacuumed = set(table.vacuum(timedelta(0)).paths)
     ids = sorted(table.to_arrow()["id"].to_pylist())
     return {
         "version": table.version,
         "rows": len(ids),
         "right": ids == list(range(ROWS)) or ids == [],
-        "orphans": sorted(there - set(table.files()["path"].to_pylist()) - _vectors(there)),
+        "orphans": sorted(orphans),
+        "left": sorted(orphans - vacuumed),
     }
+
+
+def _orphans(table: Any) -> set[str]:
+    root = Path(table.location.removeprefix("file://"))
+    there = {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and "_delta_log" not in p.parts}
+    return there - set(table.files()["path"].to_pylist()) - _vectors(there)
 
 
 def _vectors(paths: set[str]) -> set[str]:

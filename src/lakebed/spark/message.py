@@ -98,6 +98,7 @@ def _matched_row(one: Matched) -> tuple[str, str, bytes]:
         "leaving": [to_object(add) for add in one.leaving],
         "staying": entries(one.staying),
         "fresh": entries(one.fresh),
+        "deleted": one.deleted,
     }
     return _MATCHED, _text(body), b"".join(vectors)
 
@@ -117,6 +118,7 @@ def _matched(body: dict[str, Any], data: bytes) -> Matched:
         leaving=[from_object(AddFile, entry) for entry in body["leaving"]],
         staying=list(files(body["staying"])),
         fresh=list(files(body["fresh"])),
+        deleted=body["deleted"],
     )
 
 
