@@ -22,6 +22,9 @@ WRITING = (
     *CREATING,
 )  # fmt: skip
 """The options of a writer. A table of Spark's catalog passes the same options to both."""
+_PROVIDER = "provider"
+_OF_CATALOG = (_PROVIDER, "owner", "location", "comment", "external", "is_managed_location", "collation")
+"""What Spark's catalog adds to the options of a table that it knows."""
 
 
 def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -38,6 +41,8 @@ def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str
     connection: dict[str, str] = {}
     for name, text in given.items():
         spelled = normalise(name)
+        if of_catalog(given) and name in _OF_CATALOG:
+            continue
         if spelled in by_spelling:
             mine[by_spelling[spelled]] = text
         elif spelled in (WAREHOUSE, METASTORE):
@@ -45,6 +50,11 @@ def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str
         else:
             connection[find(name, extra=(*own, WAREHOUSE, METASTORE)).name] = text
     return mine, connection
+
+
+def of_catalog(given: Mapping[str, str]) -> bool:
+    """Whether the options are those of a table that Spark's catalog is about to know."""
+    return _PROVIDER in given
 
 
 def connected(registered: Config | None, given: Mapping[str, str]) -> Config | None:

@@ -6,6 +6,8 @@ otherwise it is the command of the table API: the same work orders, the same mes
 
 from __future__ import annotations
 
+import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,21 +18,21 @@ from pyspark.sql.types import StructType
 
 from lakebed.config import Config
 from lakebed.core.actions import AddFile, Metadata, Protocol
-from lakebed.core.commit import Claim, Recompute
+from lakebed.core.commit import Claim, PreparedCommit, Recompute
 from lakebed.core.conform import FIX, check_schema
-from lakebed.core.errors import ConflictError, DataError, JobError, NotFoundError
+from lakebed.core.errors import ConflictError, DataError, JobError, LakebedError, NotFoundError
 from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import parse
 from lakebed.core.properties import value_of
 from lakebed.core.schema import Struct
-from lakebed.engine.draft import Draft
+from lakebed.engine.draft import Draft, LeftoverWarning
 from lakebed.engine.fit import fitted
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.land import land
 from lakebed.engine.maintain import settle_after
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
-from lakebed.engine.upsert import row_kinds_of, upsert, upsert_order
+from lakebed.engine.upsert import key_of, row_kinds_of, upsert, upsert_order
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
@@ -45,11 +47,14 @@ from lakebed.table import Table
 from lakebed.warehouse import Warehouse
 from lakebed.writing import once
 
+_PARTITION_MODE = "spark.sql.sources.partitionOverwriteMode"
+
 
 @dataclass(frozen=True)
 class Prepared:
     """The draft that the write began with, as far as it can be sent."""
 
+    table_id: str
     version: int
     metadata: Metadata
     protocol: Protocol
@@ -62,17 +67,21 @@ class Sent(WriterCommitMessage):
     """What a task reports."""
 
     message: Message
+    dynamic: bool
+    """Whether the session wants overwrites to replace only partitions that rows come for; only tasks are told."""
 
 
 class LakebedWriter(DataSourceArrowWriter):
     """One write into one table."""
 
     def __init__(self, config: Config | None, options: WriteOptions, schema: StructType, overwrite: bool) -> None:
+        options.check(overwrite)
         self._config = config
         self._options = options
         self._overwrite = overwrite
         self._schema = arrow_schema(schema)
         self._sent_to_tasks = False
+        self._commit_id = str(uuid.uuid4())
         with options.warehouse(config) as lake:
             self._prepared, self._work = self._plan(_found(lake, options, config, schema))
 
@@ -87,30 +96,68 @@ class LakebedWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """In a task: write files through the engine."""
-        return Sent(run_task(self._work, iterator))
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        mode = None if context is None else context.getLocalProperty(_PARTITION_MODE)
+        return Sent(run_task(self._work, iterator), (mode or "").lower() == "dynamic")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Take in the files of all tasks, as one version. Raises what makes that impossible; then none remains."""
-        done = sorted((m.message for m in messages if isinstance(m, Sent)), key=lambda message: message.task)
-        try:
-            if self._config is None and not self._options.connection:
-                raise JobError(
-                    f"table {self._options.path}: this Spark does not tell its commit where the metastore is",
-                    fix="write with the table's own methods: lake.table(…).append(df)",
-                )
-            refuse([message.error for message in done if message.error is not None])
-            with self._options.warehouse(self._config) as lake:
-                self._land(self._options.table(lake, self._config), done)
-        except BaseException:
-            remove_all(self._files)
-            raise
+        """Take in the files of all tasks, as one version. Raises what makes that impossible; Spark then aborts."""
+        sent = [message for message in messages if isinstance(message, Sent)]
+        done = sorted((one.message for one in sent), key=lambda message: message.task)
+        if not self._reaches_metastore:
+            raise JobError(
+                f"table {self._options.path}: this Spark does not tell its commit where the metastore is",
+                fix="write with the table's own methods: lake.table(…).append(df)",
+            )
+        refuse([message.error for message in done if message.error is not None])
+        with self._options.warehouse(self._config) as lake:
+            self._land(self._options.table(lake, self._config), done, dynamic=self._is_dynamic(sent))
         # Of a second attempt that came too late Spark does not tell here; vacuum finds its files.
         if any(message.attempt for message in done):
             remove_but(self._files, {path for message in done for path in message.paths})
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """A task has failed for good: the files of all go."""
+        """A task or the commit has failed: the files of all tasks go, unless the commit may have landed."""
+        if self._reaches_metastore:
+            try:
+                with self._options.warehouse(self._config) as lake:
+                    if lake._metastore.has_landed([self._as_commit()]):
+                        return
+            except LakebedError as error:
+                warnings.warn(
+                    LeftoverWarning(
+                        f"table {self._options.path}: whether the write has landed is not known, so its files stay "
+                        f"({error}); if it has not, vacuum will find them"
+                    ),
+                    stacklevel=2,
+                )
+                return
         remove_all(self._files)
+
+    @property
+    def _reaches_metastore(self) -> bool:
+        return self._config is not None or bool(self._options.connection)
+
+    def _is_dynamic(self, sent: Sequence[Sent]) -> bool:
+        """Whether partitions are replaced; as for the table's own methods, one without any has no choice."""
+        if self._options.dynamic is not None:
+            return self._options.dynamic
+        partitioned = bool(self._prepared.metadata.partition_columns)
+        return partitioned and self._options.replace_where is None and any(one.dynamic for one in sent)
+
+    def _as_commit(self) -> PreparedCommit:
+        """The commit of this write, as far as it takes to find it."""
+        return PreparedCommit(
+            table_id=self._prepared.table_id,
+            table_name=self._options.path,
+            commit_id=self._commit_id,
+            read_version=self._prepared.version,
+            claims=(),
+            actions=(),
+            made_for=self._prepared.metadata,
+        )
 
     @property
     def _files(self) -> NewFiles:
@@ -124,10 +171,15 @@ class LakebedWriter(DataSourceArrowWriter):
         beside = [options.row_kind] if options.row_kind else []
         fitted(draft, _Written(self._schema), merge_schema=options.merge_schema, explicit_cast=False, beside=beside)
         prepared = Prepared(
-            draft.base.version, draft.metadata, draft.protocol, tuple(draft.claims), dict(draft.parameters)
+            table_id=table._handle.table_id,
+            version=draft.base.version,
+            metadata=draft.metadata,
+            protocol=draft.protocol,
+            claims=tuple(draft.claims),
+            parameters=dict(draft.parameters),
         )
-        within = parse(options.replace_where, draft.metadata.schema) if options.replace_where else None
-        key = KeySpec.of(draft.metadata)
+        within = parse(options.replace_where, draft.metadata.schema) if options.replace_where is not None else None
+        key = key_of(draft, "row-kind") if options.row_kind else KeySpec.of(draft.metadata)
         if key is None:
             order = replace(draft.order, within=within, prefix=new_prefix())
             problems = check_schema(self._schema, draft.metadata.schema)
@@ -140,13 +192,20 @@ class LakebedWriter(DataSourceArrowWriter):
         KeyedWriter(upserts).expect(self._schema)
         return prepared, UpsertTask(upserts)
 
-    def _land(self, table: Table, done: Sequence[Message]) -> None:
+    def _land(self, table: Table, done: Sequence[Message], *, dynamic: bool) -> None:
         prepared, handle = self._prepared, table._handle
+        if handle.table_id != prepared.table_id:
+            raise NotFoundError(f"table {table.name} was dropped and made anew meanwhile", fix="run the write again")
         draft = Draft(handle, handle.metastore.state(handle.table_id, prepared.version), alone=True)
+        draft.commit_id = self._commit_id
         draft.metadata, draft.protocol = prepared.metadata, prepared.protocol
         draft.claims, draft.parameters = list(prepared.claims), dict(prepared.parameters)
-        once(draft, self._options.txn)
-        self._operate(draft, _Written(self._schema, tuple(done), KeySpec.of(draft.metadata)))
+        try:
+            once(draft, self._options.txn)
+            self._operate(draft, _Written(self._schema, tuple(done)), dynamic=dynamic)
+        except BaseException:
+            draft.discard()
+            raise
         outcome = land([draft])
         if isinstance(outcome, Recompute):
             raise ConflictError(
@@ -155,11 +214,11 @@ class LakebedWriter(DataSourceArrowWriter):
             )
         settle_after(draft)
 
-    def _operate(self, draft: Draft, rows: _Written) -> None:
+    def _operate(self, draft: Draft, rows: _Written, *, dynamic: bool) -> None:
         options = self._options
-        if options.replace_where:
+        if options.replace_where is not None:
             overwrite_where(draft, rows, parse(options.replace_where, draft.metadata.schema))
-        elif self._overwrite and options.dynamic:
+        elif self._overwrite and dynamic:
             overwrite_partitions(draft, rows)
         elif self._overwrite:
             overwrite_all(draft, rows)
@@ -175,7 +234,6 @@ class _Written:
 
     schema: pa.Schema
     done: tuple[Message, ...] = ()
-    key: KeySpec | None = None
 
     @property
     def replaces_partitions(self) -> bool:

@@ -33,8 +33,8 @@ class WriteOptions:
     """The table's name, or its location."""
     merge_schema: bool = False
     replace_where: str | None = None
-    dynamic: bool = False
-    """Whether an overwrite replaces only the partitions that rows come for."""
+    dynamic: bool | None = None
+    """Whether an overwrite replaces only the partitions that rows come for; None if the session decides that."""
     row_kind: str | None = None
     txn: tuple[str, int] | None = None
     creating: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -51,18 +51,38 @@ class WriteOptions:
         own, connection = sorted_out(given, OWN)
         if not own.get(PATH):
             raise OptionError(
-                "format('lakebed') was not told which table to write", fix="save('shop.orders'), or option('path', …)"
+                "format('lakebed') was not told which table to write; what Spark's catalog knows reaches readers only",
+                fix="save('shop.orders'), option('path', 'shop.orders'), INSERT INTO … WITH (path = 'shop.orders') …, "
+                "or lake.table('shop.orders').write(df, mode=…)",
             )
         return cls(
             path=own[PATH],
             merge_schema=_choice(own, "merge-schema", ("false", "true")) == "true",
             replace_where=own.get("replace-where"),
-            dynamic=_choice(own, "partition-overwrite-mode", ("static", "dynamic")) == "dynamic",
+            dynamic=_choice(own, "partition-overwrite-mode", ("static", "dynamic")) == "dynamic"
+            if "partition-overwrite-mode" in own
+            else None,
             row_kind=own.get("row-kind"),
             txn=_txn(own),
             creating={name: own[name] for name in CREATING if name in own},
             connection=connection,
         )
+
+    def check(self, overwrite: bool) -> None:
+        """Raise OptionError for options that contradict each other, or the mode of the write."""
+        if self.replace_where is None:
+            return
+        if not overwrite:
+            raise OptionError(
+                f"table {self.path}: option 'replace-where' says what an overwrite replaces",
+                expected="mode 'overwrite', or INSERT OVERWRITE",
+                found="an append",
+            )
+        if self.dynamic:
+            raise OptionError(
+                f"table {self.path}: both 'replace-where' and dynamic partitions say what is replaced",
+                fix="leave one out",
+            )
 
     @contextmanager
     def warehouse(self, registered: Config | None) -> Iterator[Warehouse]:
