@@ -19,7 +19,7 @@ from typing import Any
 
 import lakebed
 
-ROW = 200
+ROW = 140
 """Bytes of a row: a key, and hashes, which do not compress."""
 ROWS = "id, concat(sha2({0}, 512), sha2({0} || 'x', 512)) AS text, xxhash64(id, {1}) AS n"
 UPSERTED = 0.05

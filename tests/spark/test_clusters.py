@@ -29,7 +29,8 @@ WHOLE = {
     "maintain": ["spark/test_maintenance.py", "spark/test_point_queries.py", "spark/test_histories.py"],
 }
 # Here the metastore of every warehouse is the same, and the test is about two.
-ELSEWHERE = "not test_tables_of_another_warehouse"
+OTHERS = ("-m", "not soak", "-k", "not test_tables_of_another_warehouse")
+BEHAVIOUR = ("-k", "[spark")
 SHORT = [
     "behaviour/test_rows.py::test_time_travel_and_restore",
     "behaviour/test_keys.py::test_maintenance",
@@ -70,7 +71,7 @@ def run_suite(master: str, folder: Path, selection: list[str], *more: str) -> st
 @pytest.mark.parametrize("kind", ["local-cluster", "connect to a cluster"])
 def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
-        told = run_suite(master, tmp_path, SHORT, "-k", "[spark")
+        told = run_suite(master, tmp_path, SHORT, *BEHAVIOUR)
     assert told.startswith("8 passed")
 
 
@@ -79,5 +80,5 @@ def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone", "connect"])
 def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
-        told = run_suite(master, tmp_path, WHOLE[part], "-k", "[spark" if part in ("rows", "keys") else ELSEWHERE)
+        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else OTHERS))
     assert " passed" in told
