@@ -22,7 +22,7 @@ class FileLoading(ABC):
     """Has tables that files can be loaded into."""
 
     @abstractmethod
-    def table(self, name: str) -> Table:
+    def _target(self, name: str) -> Table:
         """The table of that name."""
 
     def copy_into(
@@ -63,7 +63,7 @@ class FileLoading(ABC):
             raise InputError("there is no such format of files", expected=", ".join(FORMATS), found=repr(format))
         if len(delimiter) != 1:
             raise InputError("delimiter= is one letter", found=repr(delimiter))
-        target = table if isinstance(table, Table) else self.table(table)
+        target = table if isinstance(table, Table) else self._target(table)
         how = FileFormat(format, header, delimiter, tuple(null_values))
         files = find_files(path, target._options)
         if not files:

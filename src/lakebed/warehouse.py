@@ -222,6 +222,9 @@ class Warehouse(FileLoading):
         store = open_store(Location.parse(record.location), self._options)
         return self._handle_of(record.table_id, table_name, store)
 
+    def _target(self, name: str) -> Table:
+        return self.table(name)
+
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFoundError with the nearest name.
 

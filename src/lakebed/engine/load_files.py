@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +25,7 @@ from lakebed.storage.file_glob import SourceFile
 LOADED = "lakebed.copy_into:"
 """What the names of applications begin with that stand for loaded files."""
 _THREADS = 2
+_LONGEST = 1000
 # Files of a key table are read together in larger shares: each share makes a file in every bucket.
 _KEYED_SHARES = 4
 
@@ -31,14 +33,20 @@ _KEYED_SHARES = 4
 def loaded_files(draft: Draft, files: Sequence[SourceFile]) -> dict[str, int]:
     """How often each of the files was loaded into the draft's table, less one; those that never were are left out."""
     known = draft.handle.metastore.transactions(draft.handle.table_id, draft.base.version)
-    return {file.uri: known[LOADED + file.uri].version for file in files if LOADED + file.uri in known}
+    return {file.uri: known[app].version for file in files if (app := _application(file)) in known}
 
 
 def mark_loaded(draft: Draft, files: Sequence[SourceFile], before: dict[str, int]) -> None:
     """Let the draft land only if nobody else has loaded any of the files meanwhile."""
     for file in files:
-        app = LOADED + file.uri
+        app = _application(file)
         draft.transactions[app] = SetTransaction(app, before.get(file.uri, -1) + 1)
+
+
+def _application(file: SourceFile) -> str:
+    """The name of the application that has written a file's rows; no longer than an index takes."""
+    uri = file.uri
+    return LOADED + (uri if len(uri) <= _LONGEST else f"sha256:{hashlib.sha256(uri.encode()).hexdigest()}")
 
 
 @dataclass(frozen=True)
