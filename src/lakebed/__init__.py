@@ -33,7 +33,7 @@ from lakebed.core.errors import (
 )
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
-from lakebed.records import Commit, Expired, Maintenance, Tag, Vacuumed
+from lakebed.records import Commit, Copied, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.view import TableView
@@ -46,6 +46,7 @@ __all__ = [
     "CommitError",
     "CommitUnknownError",
     "ConflictError",
+    "Copied",
     "CorruptFileError",
     "DataError",
     "Expired",
