@@ -101,6 +101,8 @@ def session(heap: int) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": f"{heap}m",
+        # A small heap on few cores: the parallel collector's own tables would be a tenth of it.
+        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m",
         "spark.network.timeout": "600s",
         "spark.sql.shuffle.partitions": "1",
     }
@@ -132,7 +134,7 @@ def main(folder: str, bucket: int, heap: int, limit: int) -> None:
         seconds = round(time.monotonic() - began)
         print(json.dumps({"step": name, "seconds": seconds, "peak": peak, "python": python}), flush=True)
 
-    options: dict[str, Any] = {"writer_memory_limit": f"{limit}MiB", "key_cache_size": f"{limit}MiB"}
+    options: dict[str, Any] = {"writer_memory_limit": f"{limit}MiB", "key_cache_size": f"{limit}MiB", "prefetch": 0}
     with lakebed.connect(folder, spark=spark, distribute_from=0, sync=False, **options) as lake:
         table = lake.create_table("t", "id BIGINT NOT NULL, text BINARY, n BIGINT", primary_key=["id"], buckets=1)
         step("load", lambda: table.upsert(frame(spark, f"range(0, {rows}, 1, 16)", 1)))
