@@ -22,6 +22,7 @@ import lakebed
 ROW = 140
 """Bytes of a row: a key, and hashes, which do not compress."""
 ROWS = "id, concat(sha2({0}, 512), sha2({0} || 'x', 512)) AS text, xxhash64(id, {1}) AS n"
+SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MaxHeapFreeRatio=30 -XX:MinHeapFreeRatio=10"
 UPSERTED = 0.05
 """Which part of the keys the upsert touches, all over the bucket."""
 
@@ -101,8 +102,8 @@ def session(heap: int) -> Any:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": f"{heap}m",
-        # A small heap on few cores: the parallel collector's own tables would be a tenth of it.
-        "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=64m",
+        # A small JVM: no tables of a parallel collector, no optimising compiler, and the heap shrinks again.
+        "spark.executor.extraJavaOptions": SMALL_JVM,
         "spark.network.timeout": "600s",
         "spark.sql.shuffle.partitions": "1",
     }

@@ -18,7 +18,7 @@ EXECUTOR = 1024
 BUCKET = 4096
 HEAP = 480
 """About the smallest that Spark takes."""
-LIMIT = 32
+LIMIT = 24
 
 
 def test_an_executor_of_1_gib_upserts_and_compacts_a_bucket_of_4_gib(tmp_path: Path) -> None:
