@@ -8,6 +8,7 @@
 [{'id': 1, 'amount': 9.5}]
 """
 
+from lakebed.changes import Changes
 from lakebed.connection import connect, read_delta, recover
 from lakebed.core.errors import (
     AccessError,
@@ -42,6 +43,7 @@ from lakebed.warehouse import Warehouse
 __all__ = [
     "AccessError",
     "AlreadyExistsError",
+    "Changes",
     "Commit",
     "CommitError",
     "CommitUnknownError",

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -69,9 +69,14 @@ def take(handle: Handle, version: int) -> Lease | None:
 
     Raises NotFoundError, saying which versions are left, if the version has expired.
     """
+    return take_all(handle, [version])
+
+
+def take_all(handle: Handle, versions: Collection[int]) -> Lease | None:
+    """The same for several versions, with one lease."""
     holder = f"reader-{uuid.uuid4()}"
     try:
-        handle.metastore.lease(handle.table_id, version, holder, now_ms() + LEASE_MS)
+        handle.metastore.lease_all(handle.table_id, versions, holder, now_ms() + LEASE_MS)
     except MetastoreError as error:
         _warn_once(str(handle.metastore), str(error))
         return None
