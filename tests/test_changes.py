@@ -394,3 +394,20 @@ def test_a_long_range_says_how_much_it_is(
     assert not caplog.text
     table.changes(0).to_arrow()
     assert "after version 0 up to version 3 are a long history: 3 versions, 1 pieces of work" in caplog.text
+
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+def test_update_and_merge(local_lake: lakebed.Warehouse, key: list[str]) -> None:
+    table = local_lake.create_table("t", "id BIGINT, n INT", primary_key=key)
+    table.append([{"id": id, "n": id} for id in range(4)])
+    table.update({"n": "n + 10"}, where="id < 2")
+    source = pa.table({"id": [1, 5], "n": pa.array([7, 5], pa.int32())})
+    merge = table.merge(source, on="t.id = s.id").when_matched_update({"n": "s.n"})
+    merge.when_not_matched_insert({"id": "s.id", "n": "s.n"}).execute()
+    before, after = ("update_preimage", "update_postimage") if key else ("delete", "insert")
+    assert [row[:3] for row in changed(table.changes(1), "id", "n")] == sorted(
+        [(0, 0, before), (0, 10, after), (1, 1, before), (1, 7, after), (5, 5, "insert")], key=repr
+    )
+    second = [(0, 0, before, 2), (0, 10, after, 2), (1, 1, before, 2), (1, 11, after, 2)]
+    third = [(1, 11, before, 3), (1, 7, after, 3), (5, 5, "insert", 3)]
+    assert changed(table.changes(1, mode="all"), "id", "n") == sorted([*second, *third], key=repr)

@@ -20,6 +20,7 @@ from lakebed.core.evolve import (
     SetNullable,
     WidenColumn,
 )
+from lakebed.core.merge_plan import MergeText
 from lakebed.core.predicate import parse
 from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
@@ -27,7 +28,10 @@ from lakebed.engine.alter import alter_schema, set_comment, set_properties, sett
 from lakebed.engine.delete import delete
 from lakebed.engine.draft import Draft
 from lakebed.engine.inputs import is_repeatable
+from lakebed.engine.merge import merge
+from lakebed.engine.update import parse_values, update
 from lakebed.engine.upsert import delete_keys
+from lakebed.merging import Merge, condition_of
 from lakebed.records import column_names, comment_text
 from lakebed.writing import Result, RowWriting, Txn, once, rows_of
 
@@ -65,6 +69,53 @@ class Writable(RowWriting[Result]):
                 delete(draft, parse(where, draft.metadata.schema))
 
         return self._change(run, repeatable=not by_keys or is_repeatable(where))
+
+    def update(self, set: Any, where: Any = None, *, txn: Txn | None = None) -> Result:
+        """Set columns of the rows for which the predicate ``where`` is true; of all rows without one.
+
+        ``set`` maps columns to SQL text, which may name other columns, or to constants of other types. Columns of the
+        primary key and of the sequence cannot be set.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT, note STRING")
+        >>> _ = t.append([{"n": 1}, {"n": 2}])
+        >>> t.update({"n": "n * 10", "note": "'changed'"}, where="n = 2").metrics["numUpdatedRows"]
+        1
+        >>> t.to_arrow().sort_by("n").to_pylist()
+        [{'n': 1, 'note': None}, {'n': 20, 'note': 'changed'}]
+        """
+        if not isinstance(set, Mapping) or not set:
+            raise InputError("update sets columns", expected="{'amount': 'amount * 2'}", found=repr(set))
+
+        def run(draft: Draft) -> None:
+            once(draft, txn)
+            values = parse_values(draft.metadata, set, draft.metadata.schema, draft.handle.name)
+            update(draft, values, parse(where, draft.metadata.schema))
+
+        return self._change(run)
+
+    def merge(self, source: Any, on: Any, *, target_alias: str = "t", source_alias: str = "s") -> Merge[Result]:
+        """Begin a merge of ``source`` into this table; see ``Merge`` for its clauses, the last of which is ``execute``.
+
+        ``source`` is what ``append`` takes. ``on`` is SQL that says which rows match, or names of columns that have to
+        be equal.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("users", "id BIGINT, name STRING", primary_key=["id"])
+        >>> _ = t.upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
+        >>> new = [{"id": 2, "name": "bert"}, {"id": 3, "name": "cleo"}]
+        >>> _ = t.merge(new, on="t.id = s.id").when_matched_update().when_not_matched_insert().execute()
+        >>> t.to_arrow().sort_by("id")["name"].to_pylist()
+        ['ann', 'bert', 'cleo']
+        """
+        text = MergeText(condition_of(on, target_alias, source_alias), (), target_alias, source_alias)
+
+        def run(whole: MergeText) -> Result:
+            return self._change(
+                lambda draft: merge(draft, whole, rows_of(source, draft)), repeatable=is_repeatable(source)
+            )
+
+        return Merge(text, run)
 
     def alter(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -40,7 +40,6 @@ def remove_rows(draft: Draft, predicate: Node, but: Collection[str] = ()) -> int
     candidates = [add for add in draft.live(predicate) if add.path not in but]
     whole = {add.path for add in must_match_files(predicate, candidates, draft.metadata)}
     deleted = 0
-    partial: list[_Struck] = []
     looked_into: list[AddFile] = []
     for add in candidates:
         if add.path in whole and add.num_records is not None and not tombstones_of(add):
@@ -48,27 +47,49 @@ def remove_rows(draft: Draft, predicate: Node, but: Collection[str] = ()) -> int
             draft.remove(add)
         else:
             looked_into.append(add)
-    for add, struck in zip(looked_into, _strike_all(draft, looked_into, predicate), strict=True):
-        deleted += struck.fresh
-        if struck.fresh == 0:
+    order = StrikeOrder.of(draft, predicate)
+    workload = Workload[AddFile, Struck](lambda _: order.strike, lambda add: add.size, lambda _: (), STRIKE_THREADS)
+    struck = workload.run(draft, looked_into)
+    return deleted + strike_out(draft, [one.of(add) for add, one in zip(looked_into, struck, strict=True)])
+
+
+def strike_out(draft: Draft, struck: Sequence[Struck]) -> int:
+    """Take the struck rows out of the draft; returns how many were alive."""
+    partial: list[Struck] = []
+    for one in struck:
+        if one.fresh == 0:
             continue
-        if len(struck.dead) == struck.rows and not tombstones_of(add):  # deleted keys stay known
-            draft.remove(add)
+        if len(one.dead) == one.rows and not tombstones_of(one.add):  # deleted keys stay known
+            draft.remove(one.add)
         else:
-            partial.append(replace(struck, add=add))  # a cluster gives back a copy, and the draft knows its own
+            partial.append(one)
     _write_vectors(draft, partial)
-    return deleted
+    return sum(one.fresh for one in struck)
 
 
 @dataclass(frozen=True)
-class _Struck:
+class Struck:
     """One file after the predicate went through it."""
 
     add: AddFile
     rows: int
     dead: BitMap64
-    fresh: int
-    """How many of the dead were alive before."""
+    before: BitMap64
+    """Those of the dead that were so already."""
+
+    @property
+    def hit(self) -> BitMap64:
+        """The rows that were alive."""
+        return self.dead - self.before
+
+    @property
+    def fresh(self) -> int:
+        """How many of the dead were alive before."""
+        return len(self.dead) - len(self.before)
+
+    def of(self, add: AddFile) -> Struck:
+        """The same of the draft's own object for the file: a cluster gives back a copy."""
+        return replace(self, add=add)
 
 
 def _live_count(add: AddFile) -> int:
@@ -76,27 +97,27 @@ def _live_count(add: AddFile) -> int:
     return (add.num_records or 0) - dead
 
 
-def _strike_all(draft: Draft, files: list[AddFile], predicate: Node) -> list[_Struck]:
-    scan = ScanOrder(
-        store=draft.handle.store,
-        table_name=draft.handle.name,
-        metadata=draft.metadata,
-        options=draft.handle.options,
-        columns=tuple(f.name for f in draft.metadata.schema if f.name in columns_of(predicate))
-        or draft.metadata.schema.names[:1],
-    )
-    order = _StrikeOrder(scan, predicate)
-    return Workload(lambda _: order.strike, lambda add: add.size, lambda _: (), STRIKE_THREADS).run(draft, files)
-
-
 @dataclass(frozen=True)
-class _StrikeOrder:
+class StrikeOrder:
     """Which rows to look for; small and serialisable."""
 
     scan: ScanOrder
     predicate: Node
 
-    def strike(self, add: AddFile) -> _Struck:
+    @staticmethod
+    def of(draft: Draft, predicate: Node) -> StrikeOrder:
+        """The order for a draft's table."""
+        names = tuple(f.name for f in draft.metadata.schema if f.name in columns_of(predicate))
+        scan = ScanOrder(
+            store=draft.handle.store,
+            table_name=draft.handle.name,
+            metadata=draft.metadata,
+            options=draft.handle.options,
+            columns=names or draft.metadata.schema.names[:1],
+        )
+        return StrikeOrder(scan, predicate)
+
+    def strike(self, add: AddFile) -> Struck:
         """The rows of one file for which the predicate is true."""
         before = dead_rows(self.scan.store, add.deletion_vector) or BitMap64()
         hit = BitMap64()
@@ -104,15 +125,14 @@ class _StrikeOrder:
         for start, batch in positions(self.scan, add):
             rows += batch.num_rows
             hit |= _true_positions(evaluate(self.predicate, batch), start)
-        dead = before | hit
-        return _Struck(add, rows, dead, len(dead) - len(before))
+        return Struck(add, rows, before | hit, before)
 
 
 def _true_positions(mask: pa.Array, start: int) -> BitMap64:
     return from_arrow(pc.add(pc.indices_nonzero(mask.fill_null(False)).cast(pa.int64()), start))
 
 
-def _write_vectors(draft: Draft, struck: list[_Struck]) -> None:
+def _write_vectors(draft: Draft, struck: list[Struck]) -> None:
     if not struck:
         return
     _enable_vectors(draft)

@@ -39,6 +39,9 @@ class Incoming(Protocol):
     def cast(self, schema: Struct, names: Collection[str]) -> Incoming:
         """The rows with some columns in the table's types; values that those cannot hold are errors when written."""
 
+    def read(self) -> pa.Table:
+        """All rows, in the memory of this process."""
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
 
@@ -67,6 +70,10 @@ class ArrowRows:
         fields = [_target(f, schema) if f.name in names else f for f in self.reader.schema]
         target = pa.schema(fields)
         return ArrowRows(pa.RecordBatchReader.from_batches(target, (_cast(batch, target) for batch in self.reader)))
+
+    def read(self) -> pa.Table:
+        """All rows."""
+        return self.reader.read_all()
 
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakebed.core.bucketing import split_action
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, InputError
@@ -12,7 +14,7 @@ from lakebed.engine.draft import Draft
 from lakebed.engine.incoming import Incoming
 from lakebed.engine.settle import keep_settlements, settlements, settling
 from lakebed.engine.splits import known_splits, rows_in
-from lakebed.engine.upsert_order import UpsertOrder
+from lakebed.engine.upsert_order import Upserted, UpsertOrder
 
 
 def key_of(draft: Draft, operation: str) -> KeySpec:
@@ -70,7 +72,19 @@ def write_pending(
     With ``settles``, whoever writes them may settle them at once with what the table has.
     """
     configuration = draft.metadata.configuration
-    order = UpsertOrder(
+    order = replace(
+        upsert_order(draft, key, row_kind=row_kind or value_of("row-kind", configuration) or None),
+        row_kinds=_row_kinds(value_of("row-kind-values", configuration)),
+        sort_by=sort_by,
+        deletes=deletes,
+        within=within,
+    )
+    enter(draft, rows.upsert(order, lambda: settling(draft, key) if settles else None))
+
+
+def upsert_order(draft: Draft, key: KeySpec, *, row_kind: str | None = None, prefix: str = "") -> UpsertOrder:
+    """What a writer of upsert files of the draft's table has to know."""
+    return UpsertOrder(
         store=draft.handle.store,
         table_name=draft.handle.name,
         metadata=draft.metadata,
@@ -78,13 +92,13 @@ def write_pending(
         key=key,
         splits=known_splits(draft) if key.buckets == DYNAMIC else {},
         rows_in=rows_in(draft, key) if key.buckets == DYNAMIC else {},
-        row_kind=row_kind or value_of("row-kind", configuration) or None,
-        row_kinds=_row_kinds(value_of("row-kind-values", configuration)),
-        sort_by=sort_by,
-        deletes=deletes,
-        within=within,
+        row_kind=row_kind,
+        prefix=prefix,
     )
-    written = rows.upsert(order, lambda: settling(draft, key) if settles else None)
+
+
+def enter(draft: Draft, written: Upserted) -> None:
+    """Upsert files wait in the draft to be settled, unless they are already."""
     draft.add_new(written.files)
     keep_settlements(draft, settlements(draft, written.matched))
     for place, number in written.splits:

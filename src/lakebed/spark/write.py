@@ -69,6 +69,10 @@ class SparkRows:
             columns.append(column)
         return SparkRows(self.frame.select(*columns))
 
+    def read(self) -> pa.Table:
+        """All rows, in the driver."""
+        return self.frame.toArrow()
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
         self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))

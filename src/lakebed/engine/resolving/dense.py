@@ -24,13 +24,15 @@ from lakebed.storage.deletion_vector import from_arrow
 
 _SPARSE = 16
 """The range of the keys may be so many times larger than the rows of all files."""
-_FEW = 4
-"""Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up."""
+_FEW = 32
+"""Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up. To search
+for one key takes about as long as to look up so many rows."""
 _SCATTERED = 4
 """So many keys for each row group leave hardly a group unread."""
 _MOST_FILES = 2**16 - 1
 _AT_ONCE = 4
 """Units that are settled at a time share the memory for keys."""
+_NOWHERE = pl.Series([], dtype=pl.UInt32)
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class _Range:
         if not some or any(values.dtype != pl.Int64 for values in some):
             return None
         low, high = min(values[0] for values in some), max(values[-1] for values in some)
+        if 0 < low <= (high - low) // 8:
+            low = 0  # so that keys are places as they are
         size = high - low + 1
         if size > _SPARSE * (others + sum(map(len, changed))):
             return None
@@ -131,7 +135,7 @@ class _Range:
         owner = pl.zeros(size, kind, eager=True)
         for number, values in enumerate(changed, 1):
             if len(values):
-                owner = owner.scatter(values - low, number)
+                owner = owner.scatter(_places(values, low), number)
         return cls(low, high, owner, some)
 
     @cached_property
@@ -142,31 +146,51 @@ class _Range:
     def losers(self, number: int, values: pl.Series) -> pl.Series:
         """The positions of a file's rows whose key a later file has."""
         if not len(values):
-            return pl.Series([], dtype=pl.UInt32)
-        return (self.owner.gather(values - self.low) != number).arg_true()
-
-    def _are_few(self, rows: int) -> bool:
-        """Whether the keys may be few against so many rows; that they are is seen when those in between are counted."""
-        return rows > 0 and (len(self.changed) == 1 or max(map(len, self.changed)) <= rows)
+            return _NOWHERE
+        return (self.owner.gather(_places(values, self.low)) != number).arg_true()
 
     def owned(self, keys: WholeKeys) -> pl.Series:
         """The positions of a settled file's rows whose key any of the unsettled files has."""
-        values, start = _values(keys), 0
-        if keys.ascending and self._are_few(len(values)):
-            first = self.wanted.search_sorted(values[0], "left")
-            inside = self.wanted.slice(first, self.wanted.search_sorted(values[-1], "right") - first)
-            if _FEW * len(inside) <= len(values):
-                at = values.search_sorted(inside, "left")
-                return at.filter(values.gather(at) == inside)
-        if keys.ascending:
-            start = int(values.search_sorted(self.low, "left"))
-            values = values.slice(start, int(values.search_sorted(self.high, "right")) - start)
-        elif not values.is_between(self.low, self.high).all():
-            inside = values.is_between(self.low, self.high).arg_true()
-            return inside.gather((self.owner.gather(values.gather(inside) - self.low) != 0).arg_true())
+        values = _values(keys)
         if not len(values):
-            return pl.Series([], dtype=pl.UInt32)
-        return (self.owner.gather(values - self.low) != 0).arg_true() + start
+            return _NOWHERE
+        if keys.ascending:
+            return self._searched(values) if self._are_few(values) else self._looked_up_between(values)
+        inside = values.is_between(self.low, self.high)
+        if inside.all():
+            return self._looked_up(values)
+        places = inside.arg_true()
+        return places.gather(self._looked_up(values.gather(places)))
+
+    def _are_few(self, values: pl.Series) -> bool:
+        """Whether the keys between the first and the last of these are few against them."""
+        return _FEW * sum(len(_between(some, values[0], values[-1])) for some in self.changed) <= len(values)
+
+    def _searched(self, values: pl.Series) -> pl.Series:
+        wanted = _between(self.wanted, values[0], values[-1])
+        at = values.search_sorted(wanted, "left")
+        return at.filter(values.gather(at) == wanted)
+
+    def _looked_up_between(self, values: pl.Series) -> pl.Series:
+        inside = _between(values, self.low, self.high)
+        if not len(inside):
+            return _NOWHERE
+        start = int(values.search_sorted(self.low, "left"))
+        found = self._looked_up(inside)
+        return found + start if start else found
+
+    def _looked_up(self, values: pl.Series) -> pl.Series:
+        return (self.owner.gather(_places(values, self.low)) != 0).arg_true()
+
+
+def _between(values: pl.Series, low: int, high: int) -> pl.Series:
+    """The part of ascending values that lies between two, both included."""
+    start = int(values.search_sorted(low, "left"))
+    return values.slice(start, int(values.search_sorted(high, "right")) - start)
+
+
+def _places(values: pl.Series, low: int) -> pl.Series:
+    return values - low if low else values
 
 
 def _values(keys: WholeKeys) -> pl.Series:

@@ -38,6 +38,8 @@ def plain(column: pl.Expr, kind: pl.DataType) -> pl.Expr:
 
 def ascending(rows: pl.DataFrame, by: Sequence[str]) -> bool:
     """Whether every row's key is greater than that of the row before."""
+    if len(by) == 1:
+        return _ascends(rows[by[0]])
     if not rows[by[0]].is_sorted():  # it stops at the first row that is not
         return False
     greater = pl.lit(False)
@@ -45,6 +47,18 @@ def ascending(rows: pl.DataFrame, by: Sequence[str]) -> bool:
         now, before = pl.col(name), pl.col(name).shift(1)
         greater = (now > before) | ((now == before) & greater)
     return bool(rows.select(greater.slice(1).all()).item())
+
+
+def _ascends(values: pl.Series) -> bool:
+    """Piece by piece, without a copy."""
+    before = None
+    for piece in values.get_chunks():
+        if len(piece) and before is not None and piece[0] <= before:
+            return False
+        if not (piece.slice(1) > piece.slice(0, max(0, len(piece) - 1))).all():
+            return False
+        before = piece[-1] if len(piece) else before
+    return True
 
 
 def winners(rows: pl.DataFrame, by: Sequence[str], sequence: Sequence[str], *, first: bool = False) -> pl.DataFrame:

@@ -152,7 +152,8 @@ def _scan(order: ResolveOrder, files: Sequence[AddFile], stored: Struct) -> pl.D
         return None
     if rows.schema != wanted or rows.height != sum(add.num_records or 0 for add in files):
         return None
-    return rows.select(plain(pl.col(name), kind).alias(name) for name, kind in wanted.items()).rechunk()
+    # In the pieces in which they were read: to put them together would take as long as to read them.
+    return rows.select(plain(pl.col(name), kind).alias(name) for name, kind in wanted.items())
 
 
 def _types(stored: Struct) -> pl.Schema:
