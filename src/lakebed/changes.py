@@ -16,8 +16,9 @@ from lakebed.core.schema import Struct
 from lakebed.engine.changes.plan import needed_versions, plan_changes
 from lakebed.engine.changes.span import Bound, Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
+from lakebed.engine.distribution import not_distributed
 from lakebed.engine.draft import Handle
-from lakebed.engine.lease import held, stream, take_all
+from lakebed.engine.lease import held, promise, stream, take_all
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.scan import READ_THREADS, ScanOrder
 from lakebed.metastore import TableState
@@ -26,6 +27,7 @@ from lakebed.view import Readable
 if TYPE_CHECKING:
     import pandas
     import polars
+    import pyspark.sql
 
 _log = logging.getLogger(__name__)
 
@@ -125,6 +127,27 @@ class Changes:
         except ImportError as error:
             raise LakebedError("pandas is not installed", fix="pip install 'pandas<3'") from error
         frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def df(self) -> pyspark.sql.DataFrame:
+        """All changes as a Spark DataFrame; its tasks read them when it is used.
+
+        What it needs stays readable for an hour, whatever expires meanwhile. Changes of one bucket are in one
+        partition, in the order of their versions. Raises LakebedError if the warehouse was opened without Spark.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp(), spark=spark)  # doctest: +SKIP
+        >>> t = lake.create_table("n", "n BIGINT")  # doctest: +SKIP
+        >>> _ = t.append([{"n": 1}])  # doctest: +SKIP
+        >>> t.changes(0).df().select("n", "_change_type").collect()  # doctest: +SKIP
+        [Row(n=1, _change_type='insert')]
+        """
+        cluster = self._handle.distribution
+        if cluster is None:
+            raise not_distributed(self._handle.name)
+        for version in needed_versions(self._span, self._order.mode):
+            promise(self._handle, version)
+        frame: pyspark.sql.DataFrame = cluster.changes(self._order, plan_changes(self._handle, self._span, self._order))
         return frame
 
 

@@ -68,6 +68,7 @@ def _net(handle: Handle, span: Span, order: ChangeOrder) -> Iterator[Step]:
     for unit in members.units:
         yield Step(
             order,
+            unit,
             UnitState(first.metadata, tuple(old.get(unit, ())), first.next_row_id),
             UnitState(last.metadata, tuple(new.get(unit, ())), last.next_row_id),
             Label(span.end, own=True, oldest=span.first, newest=span.end),
@@ -76,9 +77,9 @@ def _net(handle: Handle, span: Span, order: ChangeOrder) -> Iterator[Step]:
 
 def _whole(order: ChangeOrder, state: TableState, members: Members, label: Label, name: str) -> Iterator[Step]:
     """All rows of a state, as if there had been none before."""
-    for files in members.by_unit(members.files).values():
+    for unit, files in members.by_unit(members.files).items():
         after = UnitState(state.metadata, tuple(files), state.next_row_id)
-        yield Step(order, UnitState(state.metadata, (), 0), after, label, name)
+        yield Step(order, unit, UnitState(state.metadata, (), 0), after, label, name)
 
 
 def _touched(old: FileSet, new: FileSet, key: KeySpec | None) -> tuple[list[AddFile], list[AddFile]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import polars as pl
@@ -28,12 +28,14 @@ from lakebed.core.conform import adapt
 from lakebed.core.file_tags import KIND_COLUMN, ROW_VERSION_COLUMN
 from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import Node, evaluate
+from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import field_to_arrow, to_arrow
 from lakebed.engine.changes.difference import READ_SHARE, OnlyHere, UnitState, difference
 from lakebed.engine.combining.chosen_rows import chosen_rows
 from lakebed.engine.resolve import refuse_fork
 from lakebed.engine.scan import ScanOrder, dead_rows, named
 from lakebed.engine.source import MergedRows
+from lakebed.engine.unit import Unit
 from lakebed.storage.parquet_writer import reinterpreted
 
 Rows = Iterator[pa.Table]
@@ -64,6 +66,12 @@ class ChangeOrder:
         """The schema of the rows that come out."""
         names = [*self.columns, *(f.name for f in CHANGE_FIELDS)]
         return pa.schema([self.made.field(name) for name in names])
+
+    @cached_property
+    def columns_out(self) -> Struct:
+        """The same as a schema of ours."""
+        columns = (replace(f, nullable=True) for f in self.scan.metadata.schema.select(self.columns))
+        return Struct((*columns, *CHANGE_FIELDS))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
         """The change rows that qualify, with the wanted columns."""
@@ -96,6 +104,7 @@ class Step:
     """The work order of one task: one unit at two versions."""
 
     order: ChangeOrder
+    unit: Unit
     before: UnitState
     after: UnitState
     label: Label
@@ -153,9 +162,10 @@ class Step:
 
 @dataclass(frozen=True)
 class RawStep:
-    """The work order of one task: the rows of files that one version has written, unmerged."""
+    """The work order of one task: the rows of files of a unit that one version has written, unmerged."""
 
     order: ChangeOrder
+    unit: Unit
     files: tuple[AddFile, ...]
     version: int
 

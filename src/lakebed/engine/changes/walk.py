@@ -41,9 +41,9 @@ class Walk:
         members = Members.of([*present, *(add for change in changes for add in change.adds)], key)
         files = {unit: {add.path: add for add in adds} for unit, adds in members.by_unit(present).items()}
         if self.span.start is None:
-            for adds in files.values():
+            for unit, adds in files.items():
                 after = UnitState(state.metadata, tuple(adds.values()), state.next_row_id)
-                yield Step(self.order, UnitState(state.metadata, (), 0), after, Label(begin))
+                yield Step(self.order, unit, UnitState(state.metadata, (), 0), after, Label(begin))
         for change in changes:
             told = _changes_rows(change)
             following = metastore.state(table_id, change.version) if told else state
@@ -60,29 +60,27 @@ class Walk:
         told: bool,
     ) -> Iterator[Step | RawStep]:
         """Let ``files`` be what the version made of them, and tell what it changed."""
-        new: list[AddFile] = []
         for unit in members.touched([*change.adds, *change.removes]):
             now = files.setdefault(unit, {})
             before = tuple(now.values())
+            known = set(now)
             for remove in change.removes:
                 if members.of_path[remove.path] == unit:
                     now.pop(remove.path, None)
-            known = {add.path for add in before}
-            for add in change.adds:
-                if members.of_path[add.path] == unit:
-                    now[add.path] = add
-                    if add.path not in known and add.data_change:
-                        new.append(add)
-            if told and self.order.mode != SKIP_MERGE:
+            mine = [add for add in change.adds if members.of_path[add.path] == unit]
+            now.update({add.path: add for add in mine})
+            if told and self.order.mode == SKIP_MERGE:
+                new = tuple(add for add in mine if add.path not in known and add.data_change)
+                yield RawStep(self.order, unit, new, change.version)
+            elif told:
                 old, then = states
                 yield Step(
                     self.order,
+                    unit,
                     UnitState(old.metadata, before, old.next_row_id),
                     UnitState(then.metadata, tuple(now.values()), then.next_row_id),
                     Label(change.version),
                 )
-        if new and self.order.mode == SKIP_MERGE:
-            yield RawStep(self.order, tuple(new), change.version)
 
     def _base(self, changes: Sequence[VersionChanges], key: KeySpec | None) -> list[AddFile]:
         """The files that were there before the range and that its versions may have to do with."""
