@@ -44,3 +44,17 @@ def spark_lake(spark: Any, tmp_path: Path) -> Iterator[lakebed.Warehouse]:
     """A local warehouse with SQLite that knows the session."""
     with lakebed.connect(tmp_path / "warehouse", spark=spark) as opened:
         yield opened
+
+
+@pytest.fixture
+def setting(spark: Any) -> Iterator[Any]:
+    """Sets a setting of the session for one test."""
+    changed: list[str] = []
+
+    def change(name: str, value: str) -> None:
+        changed.append(name)
+        spark.conf.set(name, value)
+
+    yield change
+    for name in changed:
+        spark.conf.unset(name)

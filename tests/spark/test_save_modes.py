@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,20 +11,6 @@ import pytest
 import lakebed
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture
-def setting(spark: Any) -> Iterator[Any]:
-    """Sets a setting of the session for one test."""
-    changed: list[str] = []
-
-    def change(name: str, value: str) -> None:
-        changed.append(name)
-        spark.conf.set(name, value)
-
-    yield change
-    for name in changed:
-        spark.conf.unset(name)
 
 
 def numbers(table: Any) -> list[int]:

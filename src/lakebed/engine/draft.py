@@ -80,6 +80,8 @@ class Draft:
     """Files that this draft has made; they go if the commit certainly does not land."""
     alone: bool = False
     """Whether one operation is all that this draft will have."""
+    commit_id: str | None = None
+    """The id that the commit gets, where somebody has to find it afterwards."""
     published: bool = False
     """Whether the open log has the commit; set when it has landed."""
 
@@ -215,7 +217,7 @@ class Draft:
         return PreparedCommit(
             table_id=self.handle.table_id,
             table_name=self.handle.name,
-            commit_id=str(uuid.uuid4()),
+            commit_id=self.commit_id or str(uuid.uuid4()),
             read_version=self.base.version,
             claims=tuple(self._with_buckets(claim) for claim in self.claims),
             actions=self._actions(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakebed.core.actions import Metadata
 from lakebed.core.bucketing import split_action
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, InputError
@@ -74,7 +75,7 @@ def write_pending(
     configuration = draft.metadata.configuration
     order = replace(
         upsert_order(draft, key, row_kind=row_kind or value_of("row-kind", configuration) or None),
-        row_kinds=_row_kinds(value_of("row-kind-values", configuration)),
+        row_kinds=row_kinds_of(draft.metadata),
         sort_by=sort_by,
         deletes=deletes,
         within=within,
@@ -108,6 +109,8 @@ def enter(draft: Draft, written: Upserted) -> None:
         draft.count("numDeletedKeys", written.deletes)
 
 
-def _row_kinds(text: str) -> dict[str, str]:
+def row_kinds_of(metadata: Metadata) -> dict[str, str]:
+    """What further texts of the column of row kinds mean in this table."""
+    text = value_of("row-kind-values", metadata.configuration)
     pairs = (pair.split("=") for pair in text.split(",") if pair)
     return {text: kind for text, kind in pairs}  # noqa: C416 - pairs are lists

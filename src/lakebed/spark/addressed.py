@@ -13,6 +13,18 @@ from lakebed.core.options import Options, find, normalise
 from lakebed.warehouse import Warehouse
 
 PATH = "path"
+READING = (PATH, "version", "timestamp", "tag", "columns", "where", "push-filters", "read-optimized", "read-optimised")
+"""The options of a reader."""
+CREATING = ("primary-key", "partition-by", "buckets", "merge", "merge-engine", "sequence")
+"""What a table gets that is made by its first write."""
+WRITING = (
+    PATH, "merge-schema", "replace-where", "partition-overwrite-mode", "row-kind", "txn-app-id", "txn-version",
+    *CREATING,
+)  # fmt: skip
+"""The options of a writer. A table of Spark's catalog passes the same options to both."""
+_PROVIDER = "provider"
+_OF_CATALOG = (_PROVIDER, "owner", "location", "comment", "external", "is_managed_location", "collation")
+"""What Spark's catalog adds to the options of a table that it knows."""
 
 
 def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -24,10 +36,13 @@ def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str
     ({'version': '5'}, {'s3.endpoint': 'http://h'})
     """
     by_spelling = {normalise(name): name for name in own}
+    by_spelling |= {normalise(name).replace("_", ""): name for name in own}  # mergeSchema, as others write it
     mine: dict[str, str] = {}
     connection: dict[str, str] = {}
     for name, text in given.items():
         spelled = normalise(name)
+        if of_catalog(given) and name in _OF_CATALOG:
+            continue
         if spelled in by_spelling:
             mine[by_spelling[spelled]] = text
         elif spelled in (WAREHOUSE, METASTORE):
@@ -35,6 +50,11 @@ def sorted_out(given: Mapping[str, str], own: Collection[str]) -> tuple[dict[str
         else:
             connection[find(name, extra=(*own, WAREHOUSE, METASTORE)).name] = text
     return mine, connection
+
+
+def of_catalog(given: Mapping[str, str]) -> bool:
+    """Whether the options are those of a table that Spark's catalog is about to know."""
+    return _PROVIDER in given
 
 
 def connected(registered: Config | None, given: Mapping[str, str]) -> Config | None:

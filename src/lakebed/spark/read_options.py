@@ -12,12 +12,21 @@ from lakebed.core.errors import NotFoundError, OptionError
 from lakebed.core.location import Location
 from lakebed.delta.log import read_log
 from lakebed.engine.point import LogPoint
-from lakebed.spark.addressed import PATH, connected, connection_options, location_in, opened, sorted_out
+from lakebed.spark.addressed import (
+    PATH,
+    READING,
+    WRITING,
+    connected,
+    connection_options,
+    location_in,
+    opened,
+    sorted_out,
+)
 from lakebed.storage.store import open_store
 from lakebed.view import TableView
 from lakebed.warehouse import Warehouse
 
-OWN = (PATH, "version", "timestamp", "tag", "columns", "where", "push-filters", "read-optimized", "read-optimised")
+OWN = (*READING, *WRITING)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
@@ -22,10 +22,13 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_spark import from_spark, to_spark
 from lakebed.engine.scan import ScanOrder
 from lakebed.spark.arrow_scan import slices
+from lakebed.spark.catalogued import labelled, options_of
 from lakebed.spark.envelope import Envelope, seal, unseal
 from lakebed.spark.file_schema import loose, outwardly
 from lakebed.spark.pushed import taken
-from lakebed.spark.read_options import ReadOptions
+from lakebed.spark.read_options import OWN, ReadOptions
+from lakebed.spark.source_writer import LakebedWriter
+from lakebed.spark.write_options import WriteOptions
 from lakebed.view import TableView
 
 if TYPE_CHECKING:
@@ -56,7 +59,8 @@ class LakebedSource(DataSource):
         with options.view(self.config) as view:
             self._version = view.version
             _predicate(view, options)
-            return to_spark(outwardly(_columns(view, options.columns)), StructType)
+            columns = to_spark(outwardly(_columns(view, options.columns)), StructType)
+        return labelled(columns, self.options, OWN)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader; one that takes filters where Spark pushes any, since elsewhere it may not have the method.
@@ -64,11 +68,15 @@ class LakebedSource(DataSource):
         Up to Spark 4.3 what was planned for the filters of one query is used for others of the same frame: there
         filters are taken only from a caller who promises that there are no others.
         """
-        options = ReadOptions.parse(self.options)
+        options = ReadOptions.parse(options_of(schema, self.options))
         pinned = options if self._version is None else options.at(self._version)
         takes = options.push_filters or hasattr(DataSourceReader, "pushLimit")
         kind = PushingReader if takes and _PUSHING in sys.modules else Reader
         return kind(self.config, pinned, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer for rows of these columns; ``overwrite`` if they take the place of others."""
+        return LakebedWriter(self.config, WriteOptions.parse(self.options), schema, overwrite)
 
 
 class SlicePartition(InputPartition):

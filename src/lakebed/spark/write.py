@@ -15,8 +15,7 @@ from lakebed.core.errors import DataError
 from lakebed.core.file_tags import BATCH
 from lakebed.core.keyed import KeySpec
 from lakebed.core.schema import Struct
-from lakebed.core.schema_arrow import from_arrow, to_arrow
-from lakebed.core.schema_spark import from_spark
+from lakebed.core.schema_arrow import from_arrow
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.settle_order import Settling
@@ -27,6 +26,7 @@ from lakebed.engine.write import WriteOrder
 from lakebed.spark.casts import cast
 from lakebed.spark.job import setting
 from lakebed.spark.message import ROWS, Message, from_rows
+from lakebed.spark.schemas import arrow_schema
 from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
 from lakebed.spark.writing_job import WritingJob
@@ -47,7 +47,7 @@ class SparkRows:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows. Raises SchemaError for types that no table has."""
-        return arrow_schema(self.frame)
+        return arrow_schema(self.frame.schema)
 
     @property
     def replaces_partitions(self) -> bool:
@@ -89,14 +89,7 @@ class SparkRows:
         order = replace(order, prefix=new_prefix(), share_bits=arranged.share_bits)
         settling = _sendable(settles(), order.prefix) if arranged.whole_buckets else None
         done = _job(order).run(arranged.frame, task_of(UpsertTask(order, settling)), ROWS, from_rows)
-        files = [add for message in done for add in message.files]
-        return Upserted(
-            files=files if arranged.whole_buckets else _one_batch(files, order.key),
-            rows=sum(message.rows for message in done),
-            deletes=sum(message.deletes for message in done),
-            splits=list(dict.fromkeys(split for message in done for split in message.splits)),
-            matched=_whole(done, order.key),
-        )
+        return gathered(done, order.key, whole_buckets=arranged.whole_buckets)
 
     def _check(self, metadata: Metadata, table_name: str, problems: Sequence[str]) -> None:
         """Raise DataError for problems, and for names that differ in case where the session minds it."""
@@ -113,16 +106,6 @@ class SparkRows:
             raise DataError(f"table {table_name}: the rows do not fit", tuple(found), fix=FIX)
 
 
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """The columns of a frame; those without a type are null. Raises SchemaError for types that no table has."""
-    from pyspark.sql.types import NullType, StructType
-
-    fields = frame.schema.fields
-    typed = to_arrow(from_spark(StructType([f for f in fields if not isinstance(f.dataType, NullType)])))
-    known = iter(typed)
-    return pa.schema([pa.field(f.name, pa.null()) if isinstance(f.dataType, NullType) else next(known) for f in fields])
-
-
 def _job(order: WriteOrder | UpsertOrder) -> WritingJob:
     return WritingJob(NewFiles(order.store, order.metadata, order.table_name, order.prefix))
 
@@ -134,6 +117,18 @@ def _sendable(settling: Settling | None, prefix: str) -> Settling | None:
     rewriter = settling.order.rewriter
     order = replace(settling.order, rewriter=replace(rewriter, order=replace(rewriter.order, prefix=prefix)))
     return replace(settling, order=order)
+
+
+def gathered(done: Sequence[Message], key: KeySpec, *, whole_buckets: bool) -> Upserted:
+    """What all tasks together have written, in the order in which it has to be folded."""
+    files = [add for message in done for add in message.files]
+    return Upserted(
+        files=files if whole_buckets else _one_batch(files, key),
+        rows=sum(message.rows for message in done),
+        deletes=sum(message.deletes for message in done),
+        splits=list(dict.fromkeys(split for message in done for split in message.splits)),
+        matched=_whole(done, key),
+    )
 
 
 def _one_batch(files: list[AddFile], key: KeySpec) -> list[AddFile]:

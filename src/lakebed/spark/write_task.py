@@ -91,12 +91,16 @@ def task_of(work: WriteTask | UpsertTask) -> Callable[[Iterable[pa.RecordBatch]]
 def perform(envelope: Envelope, batches: Batches) -> Batches:
     """In the task: do the work and yield its message. An error that would come again, like that of rows which do not
     fit, is a message too; any other is raised, and Spark tries again."""
+    yield to_rows(run_task(unseal(envelope), batches))
+
+
+def run_task(work: WriteTask | UpsertTask, batches: Batches) -> Message:
+    """Do the work; what would fail again is told by the message."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
     pa.set_cpu_count(max(1, context.cpus()))
-    work = unseal(envelope)
     message: dict[str, object] = {"task": context.partitionId(), "attempt": context.attemptNumber()}
     try:
         work.run(batches, message)
@@ -104,7 +108,7 @@ def perform(envelope: Envelope, batches: Batches) -> Batches:
         if not is_final(error):
             raise
         message["error"] = error
-    yield to_rows(Message(**message))  # type: ignore[arg-type]
+    return Message(**message)  # type: ignore[arg-type]
 
 
 def _settle(settling: Settling, key: KeySpec, files: Sequence[AddFile]) -> list[Matched]:

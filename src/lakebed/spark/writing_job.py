@@ -49,7 +49,7 @@ class WritingJob:
         name = self.files.table_name
         try:
             done = parse(collected(frame.mapInArrow(task, rows), name))
-            _refuse([one.error for one in done if one.error is not None])
+            refuse([one.error for one in done if one.error is not None])
         except BaseException:
             remove_all(self.files)
             raise
@@ -59,7 +59,8 @@ class WritingJob:
         return done
 
 
-def _refuse(errors: Sequence[LakebedError]) -> None:
+def refuse(errors: Sequence[LakebedError]) -> None:
+    """Raise what tasks say of their input, together where it is about rows."""
     if not errors:
         return
     first = errors[0]
