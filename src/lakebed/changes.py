@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lakebed.core.actions import Metadata
 from lakebed.core.change_rows import CHANGE_FIELDS, MODES, ON_EXPIRED
 from lakebed.core.errors import InputError, LakebedError
 from lakebed.core.predicate import parse
@@ -21,7 +22,6 @@ from lakebed.engine.draft import Handle
 from lakebed.engine.lease import held, promise, stream, take_all
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.scan import READ_THREADS, ScanOrder
-from lakebed.metastore import TableState
 from lakebed.view import Readable
 
 if TYPE_CHECKING:
@@ -212,8 +212,8 @@ class ChangesReadable(Readable):
                 start,
                 span.end,
             )
-        state = self._handle.metastore.state(self._handle.table_id, span.end)
-        return Changes(self._handle, span, self._change_order(span, state, mode, columns, where))
+        metadata = self._handle.metastore.state(self._handle.table_id, span.end).metadata
+        return Changes(self._handle, span, self._change_order(span, metadata, mode, columns, where))
 
     def _whole_range(self, span: Span, mode: str) -> Span:
         """The range, or what stands for it if versions are missing that the mode looks at."""
@@ -224,9 +224,8 @@ class ChangesReadable(Readable):
         return Span(None, span.end, span.end, expired=True)
 
     def _change_order(
-        self, span: Span, state: TableState, mode: str, columns: Sequence[str] | None, where: Any
+        self, span: Span, metadata: Metadata, mode: str, columns: Sequence[str] | None, where: Any
     ) -> ChangeOrder:
-        metadata = state.metadata
         taken = [f.name for f in CHANGE_FIELDS if metadata.schema.find(f.name) is not None]
         if taken:
             raise InputError(f"table {self.name} has a column {taken[0]!r} of its own", fix="rename it")

@@ -54,6 +54,8 @@ class ChangeOrder:
     mode: str
     times: Mapping[int, int] = field(hash=False)
     """When each version of the range was committed, in milliseconds, as far as it has not expired."""
+    described: bool = True
+    """Whether the columns of changes come out."""
 
     @cached_property
     def made(self) -> pa.Schema:
@@ -64,14 +66,13 @@ class ChangeOrder:
     @cached_property
     def output(self) -> pa.Schema:
         """The schema of the rows that come out."""
-        names = [*self.columns, *(f.name for f in CHANGE_FIELDS)]
-        return pa.schema([self.made.field(name) for name in names])
+        return pa.schema([self.made.field(name) for name in self.columns_out.names])
 
     @cached_property
     def columns_out(self) -> Struct:
         """The same as a schema of ours."""
         columns = (replace(f, nullable=True) for f in self.scan.metadata.schema.select(self.columns))
-        return Struct((*columns, *CHANGE_FIELDS))
+        return Struct((*columns, *(CHANGE_FIELDS if self.described else ())))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
         """The change rows that qualify, with the wanted columns."""
