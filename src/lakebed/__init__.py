@@ -34,7 +34,7 @@ from lakebed.core.errors import (
 )
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
-from lakebed.records import Commit, Expired, Maintenance, Tag, Vacuumed
+from lakebed.records import Commit, Consumer, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.view import TableView
@@ -48,6 +48,7 @@ __all__ = [
     "CommitError",
     "CommitUnknownError",
     "ConflictError",
+    "Consumer",
     "CorruptFileError",
     "DataError",
     "Expired",

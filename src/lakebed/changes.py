@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakebed.core.actions import Metadata
+from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.change_rows import CHANGE_FIELDS, MODES, ON_EXPIRED
 from lakebed.core.errors import InputError, LakebedError
+from lakebed.core.instant import to_duration_ms
 from lakebed.core.predicate import parse
 from lakebed.core.schema import Struct
 from lakebed.engine.changes.plan import needed_versions, plan_changes
@@ -22,6 +24,7 @@ from lakebed.engine.draft import Handle
 from lakebed.engine.lease import held, promise, stream, take_all
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.scan import READ_THREADS, ScanOrder
+from lakebed.records import Consumer, check_whole, moment
 from lakebed.view import Readable
 
 if TYPE_CHECKING:
@@ -214,6 +217,47 @@ class ChangesReadable(Readable):
             )
         metadata = self._handle.metastore.state(self._handle.table_id, span.end).metadata
         return Changes(self._handle, span, self._change_order(span, metadata, mode, columns, where))
+
+    def consumers(self) -> list[Consumer]:
+        """The named readers of changes, by name, and how far each has come.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.advance_consumer("report", version=0)
+        >>> [(consumer.name, consumer.version) for consumer in t.consumers()]
+        [('report', 0)]
+        """
+        found = self._handle.metastore.consumers(self._handle.table_id)
+        return [Consumer(c.name, c.version, moment(c.updated), moment(c.until)) for c in found]
+
+    def advance_consumer(self, name: str, version: int, retain: str | int | timedelta = "7 days") -> Consumer:
+        """Note that a reader of changes has read all up to a version, or set it back to one that is still there.
+
+        What comes after that version does not expire for ``retain`` from now on. Streams with the option ``consumer``
+        do this by themselves. Raises NotFoundError for a version that is not there.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> _ = t.advance_consumer("report", version=0)
+        >>> _ = t.append([{"n": 2}])
+        >>> t.expire("0 days").earliest, t.changes(t.consumers()[0].version).to_arrow()["n"].to_pylist()
+        (0, [1, 2])
+        """
+        until = now_ms() + to_duration_ms(retain)
+        chosen = check_whole(version, "a version")
+        made = self._handle.metastore.advance(self._handle.table_id, name, chosen, until)
+        return Consumer(made.name, made.version, moment(made.updated), moment(made.until))
+
+    def forget_consumer(self, name: str) -> None:
+        """Forget a reader of changes: nothing is kept for it any more.
+
+        >>> import lakebed, tempfile
+        >>> t = lakebed.connect(tempfile.mkdtemp()).create_table("n", "n BIGINT")
+        >>> _ = t.advance_consumer("report", version=0); t.forget_consumer("report"); t.consumers()
+        []
+        """
+        self._handle.metastore.forget_consumer(self._handle.table_id, name)
 
     def _whole_range(self, span: Span, mode: str) -> Span:
         """The range, or what stands for it if versions are missing that the mode looks at."""

@@ -103,3 +103,35 @@ def test_a_name_stands_for_the_query(spark_lake: lakebed.Warehouse, feed: Feed) 
     feed.put(id=[1])
     feed.run(feed.frame("id BIGINT"), "t", **{"query-id": "loader"})
     assert table.transactions() == {"loader": 0}
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert", "complete"])
+def test_batches_for_each_batch(spark_lake: lakebed.Warehouse, feed: Feed, mode: str) -> None:
+    key = ["id"] if mode == "upsert" else []
+    table = spark_lake.create_table("t", "id BIGINT, op STRING", primary_key=key, buckets=1 if key else None)
+    feed.put(id=[1, 2], op=["+I", "+I"])
+    feed.put(id=[2, 3], op=["-D", "+I"])
+    kind = "op" if mode == "upsert" else None
+    expected = {"append": [1, 2, 2, 3], "upsert": [1, 3], "complete": [2, 3]}[mode]
+    for _ in range(2):
+        write = table.stream_writer(mode, checkpoint=str(feed.checkpoint()), row_kind=kind)
+        stream = feed.frame("id BIGINT, op STRING").writeStream.foreachBatch(write).trigger(availableNow=True)
+        stream.option("checkpointLocation", str(feed.checkpoint())).start().awaitTermination()
+        assert rows(table, "id") == [(id,) for id in expected]
+        assert table.version == 2
+        feed.forget_last_commit()
+
+
+def test_what_a_stream_writer_must_know(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "id BIGINT")
+    with pytest.raises(lakebed.InputError, match="expected checkpoint= or query=; found neither"):
+        table.stream_writer()
+    with pytest.raises(lakebed.InputError, match="found both"):
+        table.stream_writer(query="q", checkpoint="c")
+    with pytest.raises(lakebed.InputError, match="one of append, upsert, complete"):
+        table.stream_writer("update", query="q")
+    with pytest.raises(lakebed.InputError, match="row_kind= is for mode 'upsert'"):
+        table.stream_writer(query="q", row_kind="op")
+    with pytest.raises(lakebed.FileMissingError):
+        table.stream_writer(checkpoint=table.location + "/nowhere")([{"id": 1}], 0)
+    assert table.version == 0

@@ -16,7 +16,19 @@ from lakebed.spark.read_options import names_in
 from lakebed.table import Table
 
 LIMITS = ("max-versions-per-trigger", "max-files-per-trigger", "max-bytes-per-trigger")
-OWN = (PATH, "start", "end", "mode", "change-columns", "on-expired", "columns", "where", *LIMITS)
+OWN = (
+    PATH,
+    "start",
+    "end",
+    "mode",
+    "change-columns",
+    "on-expired",
+    "columns",
+    "where",
+    "consumer",
+    "consumer-retain",
+    *LIMITS,
+)
 _TELLING = {normalise(name).replace("_", "") for name in OWN} - {PATH, "columns", "where"}
 
 
@@ -44,6 +56,9 @@ class ChangeOptions:
     where: str | None = None
     limits: tuple[int | None, int | None, int | None] = (None, None, None)
     """Versions, files and bytes of a micro-batch."""
+    consumer: str | None = None
+    """Under which name the table keeps how far the stream has come."""
+    consumer_retain: str = "7 days"
     connection: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
@@ -51,7 +66,7 @@ class ChangeOptions:
         """The options as Spark passes them on. Raises OptionError for one that is unknown, wrong or missing.
 
         >>> ChangeOptions.parse({"path": "t", "start": "3", "maxFilesPerTrigger": "10", "mode": "all"})
-        ChangeOptions(path='t', start=3, end=None, mode='all', described=True, ..., limits=(None, 10, None))
+        ChangeOptions(path='t', start=3, end=None, mode='all', described=True, ..., limits=(None, 10, None), ...)
         """
         own, connection = sorted_out(given, OWN)
         if not own.get(PATH):
@@ -68,6 +83,8 @@ class ChangeOptions:
             columns=names_in(own.get("columns")),
             where=own.get("where"),
             limits=(_limit(own, LIMITS[0]), _limit(own, LIMITS[1]), _limit(own, LIMITS[2])),
+            consumer=own.get("consumer"),
+            consumer_retain=own.get("consumer-retain", cls.consumer_retain),
             connection=connection,
         )
 

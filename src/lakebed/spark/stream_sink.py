@@ -7,7 +7,6 @@ writes its files again, finds its transaction there, and removes them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,19 +15,16 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
-from lakebed.core.errors import CorruptFileError, OptionError
-from lakebed.core.location import Location
-from lakebed.core.options import Options
+from lakebed.core.errors import OptionError
+from lakebed.engine.stream_query import query_id
 from lakebed.spark.addressed import connected, connection_options
 from lakebed.spark.message import Message
 from lakebed.spark.source_writer import LakebedWriter, Prepared, Sent
 from lakebed.spark.write_options import WriteOptions
 from lakebed.spark.write_task import UpsertTask, WriteTask
-from lakebed.storage.store import open_store
 
 CHECKPOINT = "checkpointlocation"
 QUERY = "query-id"
-_PREFIX = "spark-stream-"
 
 
 @dataclass
@@ -94,17 +90,3 @@ class StreamWriter(DataSourceStreamArrowWriter):
         assert self._checkpoint is not None
         config = connected(self._config, self._connection)
         return query_id(self._checkpoint, connection_options(config, self._connection))
-
-
-def query_id(checkpoint: str, options: Options) -> str:
-    """What a stream is known by as an application: the id that Spark gave the query with this checkpoint.
-
-    Raises FileMissingError if there is no checkpoint, CorruptFileError if it tells no id.
-    """
-    store = open_store(Location.parse(checkpoint, default_fs=options.default_fs), options)
-    with store.open_input("metadata") as file:
-        text = file.read()
-    try:
-        return _PREFIX + str(json.loads(text)["id"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptFileError(f"{store.uri('metadata')} does not tell the id of a streaming query") from error

@@ -96,7 +96,11 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
     def initialOffset(self) -> Offset:
         """Where a new query begins."""
         with self._options.table(self._config) as table:
+            known = {consumer.name: consumer.version for consumer in table.consumers()}
+            if self._options.consumer in known:
+                return offset(known[self._options.consumer])
             span = find_span(table._handle, self._options.start, None, on_expired=self._options.on_expired)
+            self._advance(table, span.first if span.start is None else span.start)
         # Of what has expired the newest version stands for all: it is read as a whole.
         return offset(span.first, whole=True) if span.start is None else offset(span.start)
 
@@ -140,6 +144,15 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         with self._options.table(self._config) as table:
             self._refuse_other_columns(table, end["version"])
             return self._slices(table, self._span(table, start, end))
+
+    def commit(self, end: Offset) -> None:
+        """All changes up to the offset have been dealt with, and need not be kept any more."""
+        with self._options.table(self._config) as table:
+            self._advance(table, int(end["version"]))
+
+    def _advance(self, table: Table, version: int) -> None:
+        if self._options.consumer is not None:
+            table.advance_consumer(self._options.consumer, version, self._options.consumer_retain)
 
     def _newest(self, table: Table) -> int:
         end = self._options.end
