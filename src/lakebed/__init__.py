@@ -34,6 +34,7 @@ from lakebed.core.errors import (
 )
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
+from lakebed.maintaining import Maintained
 from lakebed.records import Commit, Consumer, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
@@ -57,6 +58,7 @@ __all__ = [
     "JobError",
     "LakebedError",
     "LeftoverWarning",
+    "Maintained",
     "Maintenance",
     "MetastoreError",
     "MetastoreVersionError",

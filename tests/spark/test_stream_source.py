@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from streams import Feed, rows
+from spark_streams import Feed, rows
 
 import lakebed
 
