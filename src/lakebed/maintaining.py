@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Protocol
 
 from lakebed.core.errors import LakebedError, NotFoundError
 from lakebed.core.instant import to_duration_ms
@@ -29,23 +29,24 @@ class Maintained:
     """Why it went no further; what came before it is done, and the next pass tries again."""
 
 
-class Maintaining(ABC):
-    """A warehouse that looks after its tables."""
+class Tables(Protocol):
+    """A warehouse, as far as maintenance knows it."""
 
-    @abstractmethod
     def namespaces(self) -> list[str]:
         """All namespaces."""
 
-    @abstractmethod
     def tables(self, namespace: str = "default") -> list[str]:
-        """The tables of a namespace."""
+        """The full names of the tables of a namespace."""
 
-    @abstractmethod
     def table(self, name: str) -> Table:
         """A table."""
 
+
+class Maintaining:
+    """A warehouse that looks after its tables."""
+
     def maintain(
-        self,
+        self: Tables,
         tables: Sequence[str] | None = None,
         *,
         retain: str | int | timedelta = "7 days",
@@ -68,29 +69,31 @@ class Maintaining(ABC):
         >>> t.files().num_rows
         1
         """
-        done = self._pass(tables, retain)
+        done = _pass(self, tables, retain)
         if every is None:
             return done
         pause, ended = to_duration_ms(every) / 1000, stop or threading.Event()
         while not ended.wait(pause):
-            done = self._pass(tables, retain)
+            done = _pass(self, tables, retain)
         return done
 
-    def _pass(self, tables: Sequence[str] | None, retain: str | int | timedelta) -> list[Maintained]:
-        every = (f"{space}.{name}" for space in self.namespaces() for name in self.tables(space))
-        return [self._maintained(name, retain) for name in (every if tables is None else tables)]
 
-    def _maintained(self, name: str, retain: str | int | timedelta) -> Maintained:
-        settled = compacted = None
-        try:
-            table = self.table(name)
-            name = table.name
-            settled = table.settle()
-            compacted = table.compact()
-            return Maintained(name, settled, compacted, table.vacuum(retain))
-        except NotFoundError as error:
-            _log.info("table %s went away before its maintenance: %s", name, error)
-            return Maintained(name, settled, compacted, error=error)
-        except LakebedError as error:
-            _log.warning("maintenance of table %s is left to the next pass: %s", name, error)
-            return Maintained(name, settled, compacted, error=error)
+def _pass(lake: Tables, tables: Sequence[str] | None, retain: str | int | timedelta) -> list[Maintained]:
+    names = [name for space in lake.namespaces() for name in lake.tables(space)] if tables is None else tables
+    return [_maintained(lake, name, retain) for name in names]
+
+
+def _maintained(lake: Tables, name: str, retain: str | int | timedelta) -> Maintained:
+    settled = compacted = None
+    try:
+        table = lake.table(name)
+        name = table.name
+        settled = table.settle()
+        compacted = table.compact()
+        return Maintained(name, settled, compacted, table.vacuum(retain))
+    except NotFoundError as error:
+        _log.info("table %s went away before its maintenance: %s", name, error)
+        return Maintained(name, settled, compacted, error=error)
+    except LakebedError as error:
+        _log.warning("maintenance of table %s is left to the next pass: %s", name, error)
+        return Maintained(name, settled, compacted, error=error)

@@ -59,5 +59,5 @@ def test_wrong_consumers(table: lakebed.Table) -> None:
 
 def test_consumers_go_with_their_table(lake: lakebed.Warehouse, table: lakebed.Table) -> None:
     table.advance_consumer("report", 1)
-    lake.drop_table("t")
+    lake.drop_table("t", purge=True)
     assert lake.create_table("t", "n BIGINT").consumers() == []
