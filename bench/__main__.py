@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m bench [commits] [planning] [throughput] [upserts] [--quick]``."""
+"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [throughput] [upserts] [--quick]``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ TITLES = {
     "commits": "Commits per second, published log included",
     "planning": "Planning a table of many files",
     "throughput": "Write and read against plain polars and pyarrow",
+    "spark": "Tables with Spark against plain Spark",
     "upserts": "Primary-key tables against plain Parquet, deltalake and pypaimon",
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"

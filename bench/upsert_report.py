@@ -13,6 +13,7 @@ from rich.table import Table
 from bench.peers.contenders import (
     DELTALAKE,
     DELTALAKE_QUERY,
+    EVERY_ROW,
     FRAMES,
     ON_READ,
     ON_WRITE,
@@ -123,7 +124,11 @@ def _reads(found: Found, size: int) -> Iterator[Line]:
             ours, theirs = found.get(size, phase, reader), found.get(size, phase, plain)
             if ours is not None and theirs is not None:
                 yield _best(f"{what}: {verb} / {plain.name}", ours, theirs, goal)
-    plain_read = found.get(size, "read", POLARS)
+    every, plain_read = found.get(size, "read settled", EVERY_ROW), found.get(size, "read", POLARS)
+    own = found.get(size, "read settled", FRAMES[ON_READ])
+    if every is not None and own is not None and plain_read is not None:
+        yield _best(f"read {after}, settled: to_polars / {EVERY_ROW.name} (dead rows too)", own, every, None)
+        yield _best(f"read {after}, settled: {EVERY_ROW.name} (dead rows too) / polars", every, plain_read, None)
     for verb, goal in (("settle", SETTLE_GOAL), ("compact", None)):
         taken = found.get(size, verb, ON_READ)
         if taken is not None and plain_read is not None:

@@ -24,6 +24,7 @@ from bench.machine import machine
 from bench.peers import state
 from bench.peers.contenders import (
     BY_NAME,
+    EVERY_ROW,
     FORMATS,
     FRAMES,
     ON_READ,
@@ -120,7 +121,7 @@ class Contest:
                 if number:
                     self._restore(ON_READ, "unsettled")
                 self._once(size, ON_READ, "settle")
-            self._reads(size, "read settled", (POLARS, PYARROW, ON_READ, FRAMES[ON_READ]))
+            self._reads(size, "read settled", (POLARS, PYARROW, ON_READ, FRAMES[ON_READ], EVERY_ROW))
             self._once(size, ON_READ, "compact")
             self._reads(size, "read compacted", (POLARS, PYARROW, ON_READ, FRAMES[ON_READ]))
 
@@ -156,7 +157,7 @@ class Contest:
                 taken = self.found.taken(size, phase, contender)
                 if contender.peer and taken.total > PEER_RETRY_SECONDS:
                     continue
-                dump = self.root / "dump.arrow" if number == 0 else None
+                dump = self.root / "dump.arrow" if number == 0 and contender is not EVERY_ROW else None
                 with self._process(contender, "read") as process:
                     taken.add(process.ask(dump=None if dump is None else str(dump)))
                     if not contender.peer:

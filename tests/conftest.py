@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 import lakebed
 
 sys.path.insert(0, str(Path(__file__).parent))
+MASTER = os.environ.get("LAKEBED_TEST_MASTER")
 
 settings.register_profile(
     "default", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -25,13 +27,22 @@ settings.load_profile("default")
 
 
 @pytest.fixture(autouse=True)
-def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of the machine reaches a test."""
-    import os
-
+def _clean_environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine reaches a test; on another cluster all warehouses of a test are in PostgreSQL."""
     for name in list(os.environ):
         if name.startswith("LAKEBED_"):
             monkeypatch.delenv(name)
+    if MASTER and request.node.get_closest_marker("spark"):
+        monkeypatch.setenv("LAKEBED_METASTORE", request.getfixturevalue("postgres_metastore")())
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """The session of all tests of a process: with two threads, or on what LAKEBED_TEST_MASTER names."""
+    from spark_sessions import spark_session
+
+    with spark_session(MASTER or "local[2]") as session:
+        yield session
 
 
 @dataclass(frozen=True)

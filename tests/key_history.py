@@ -36,13 +36,17 @@ class KeyHistory(RuleBasedStateMachine):
         self.shape = shape
         self.root = tempfile.mkdtemp()
         self.url = type(self).metastore_url()
-        self.lakes = [lakebed.connect(self.root, self.url) for _ in range(2)]
+        self.lakes = [self.connect(number) for number in range(2)]
         self.lakes[0].create_table("t", shape.ddl, **shape.create)
         self.model = shape.model()
         self.model.now.settled()
         self.sure = {0}
         """The versions that must be readable."""
         self.log_begins = 0
+
+    def connect(self, number: int) -> Any:
+        """One of the two connections."""
+        return lakebed.connect(self.root, self.url)
 
     def teardown(self) -> None:
         if hasattr(self, "model"):

@@ -1,23 +1,27 @@
-"""A real cluster on loopback, from the pip package alone: a master, and two workers that count as two hosts."""
+"""Real servers of Spark on loopback, from the pip package alone: a master with two workers, and Spark Connect."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pyspark
 
-_JARS = Path(pyspark.__file__).parent / "jars"
+_HOME = Path(pyspark.__file__).parent
+_JARS = _HOME / "jars"
+_SOURCE = Path(__file__).parents[1] / "src"
 _PATIENCE = 180.0
+_CONNECT = "org.apache.spark.sql.connect.service"
 
 
 @contextmanager
 def standalone_cluster(folder: Path, *, memory: str = "1g") -> Iterator[str]:
-    """The master's URL. Each of the two workers has one core."""
+    """The master's URL. Each of the two workers, which count as two hosts, has one core."""
     with ExitStack() as scope:
         master = folder / "master.log"
         scope.enter_context(
@@ -33,6 +37,19 @@ def standalone_cluster(folder: Path, *, memory: str = "1g") -> Iterator[str]:
 
 
 @contextmanager
+def connect_server(folder: Path, settings: Mapping[str, str], master: str = "local[2]") -> Iterator[str]:
+    """The URL of a Spark Connect server, whose Python workers have this Lakebed."""
+    log = folder / "connect.log"
+    chosen = {**settings, "spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": "0"}
+    command = [str(_HOME / "bin" / "spark-submit"), "--class", f"{_CONNECT}.SparkConnectServer", "--master", master]
+    for name, value in chosen.items():
+        command += ["--conf", f"{name}={value}"]
+    environment = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(_SOURCE), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with _process([*command, "spark-internal"], log, environment, folder):
+        yield "sc://" + _found(log, "Spark Connect server started at: ", "127.0.0.1:")
+
+
+@contextmanager
 def _daemon(folder: Path, log: Path, name: str, arguments: list[str], host: str) -> Iterator[None]:
     java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
     command = [
@@ -45,16 +62,20 @@ def _daemon(folder: Path, log: Path, name: str, arguments: list[str], host: str)
         "--webui-port",
         "0",
     ]
-    environment = {
-        **os.environ,
-        "SPARK_LOCAL_IP": host,
-        "SPARK_HOME": str(_JARS.parent),
-        # Spark's start scripts set it; without it a worker looks for the directories of a build.
-        "SPARK_SCALA_VERSION": "2.13",
-    }
+    # Spark's start scripts set the version; without it a worker looks for the directories of a build.
+    with _process([*command, *arguments], log, {"SPARK_LOCAL_IP": host, "SPARK_SCALA_VERSION": "2.13"}, folder):
+        yield
+
+
+@contextmanager
+def _process(command: list[str], log: Path, environment: Mapping[str, str], folder: Path) -> Iterator[None]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, *arguments], stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=folder
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "SPARK_HOME": str(_HOME), **environment},
+            cwd=folder,
         )
     try:
         yield

@@ -274,7 +274,7 @@ class KeyWriters(KeyHistory):
     def reopen(self) -> None:
         for lake in self.lakes:
             lake.close()
-        self.lakes = [lakebed.connect(self.root, self.url) for _ in range(2)]
+        self.lakes = [self.connect(number) for number in range(2)]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -56,10 +56,13 @@ class History(RuleBasedStateMachine):
     def begin(self) -> None:
         self.root = tempfile.mkdtemp()
         self.url = type(self).metastore_url()
-        self.lake = lakebed.connect(self.root, self.url)
+        self.lake = self.connect()
         self.lake.create_table("t", DDL, partition_by=["part"], properties={"checkpoint-interval": 4})
         self.lake.create_table("side", "id BIGINT NOT NULL, part STRING, n INT, x FLOAT")
         self.models = {"t": ModelTable([State(COLUMNS)]), "side": ModelTable([State(COLUMNS)])}
+
+    def connect(self) -> Any:
+        return lakebed.connect(self.root, self.url)
 
     def teardown(self) -> None:
         if hasattr(self, "lake"):
@@ -203,7 +206,7 @@ class History(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.lake.close()
-        self.lake = lakebed.connect(self.root, self.url)
+        self.lake = self.connect()
 
     @invariant()
     def newest_version_is_the_model(self) -> None:

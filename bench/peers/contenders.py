@@ -78,6 +78,8 @@ ON_READ = Contender("lakebed on-read", "bench.peers.ours", "OnRead")
 ON_WRITE = Contender("lakebed on-write", "bench.peers.ours", "OnWrite")
 ON_READ_FRAME = Contender("lakebed on-read to_polars", "bench.peers.ours", "OnReadFrame", reader_of=ON_READ)
 ON_WRITE_FRAME = Contender("lakebed on-write to_polars", "bench.peers.ours", "OnWriteFrame", reader_of=ON_WRITE)
+EVERY_ROW = Contender("polars on the same files", "bench.peers.ours", "EveryRow", reader_of=ON_READ)
+"""What polars needs for the files of the settled table, dead rows and all: no reader of them can be much faster."""
 DELTALAKE = Contender("deltalake", "bench.peers.delta", "Delta", peer=True)
 DELTALAKE_QUERY = Contender("deltalake query", "bench.peers.delta", "DeltaQuery", peer=True, reader_of=DELTALAKE)
 PYPAIMON = Contender("pypaimon", "bench.peers.paimon", "Paimon", peer=True, apart=True)
@@ -90,7 +92,7 @@ FRAMES = {ON_READ: ON_READ_FRAME, ON_WRITE: ON_WRITE_FRAME}
 PEERS = (DELTALAKE, DELTALAKE_QUERY, PYPAIMON, PYPAIMON_RUST)
 FORMATS = (DELTALAKE, PYPAIMON, PYPAIMON_RUST)
 """Those of the peers that have a table of their own."""
-BY_NAME = {one.name: one for one in (*PLAIN, *OURS, *FRAMES.values(), *PEERS)}
+BY_NAME = {one.name: one for one in (*PLAIN, *OURS, *FRAMES.values(), EVERY_ROW, *PEERS)}
 
 
 def peer_versions() -> dict[str, str]:

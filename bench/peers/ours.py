@@ -71,3 +71,13 @@ class OnWriteFrame(OnReadFrame):
     """Each upsert settles its own files."""
 
     merge = "on-write"
+
+
+class EveryRow(OnRead):
+    """The files of the same table, as polars reads them: with the rows that have died."""
+
+    def read(self) -> pl.DataFrame:
+        """All rows of all files."""
+        root = self._table.location.removeprefix("file://")
+        paths = [f"{root}/{path}" for path in self._table.files()["path"].to_pylist()]
+        return pl.scan_parquet(paths, glob=False, hive_partitioning=False).collect()

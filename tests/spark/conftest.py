@@ -1,9 +1,7 @@
-"""One Spark session for all tests of this folder."""
+"""A warehouse with the Spark session of the tests."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,35 +11,9 @@ import pytest
 import lakebed
 
 
-def settings() -> dict[str, str]:
-    """A small session that listens on loopback only."""
-    return {
-        "spark.ui.enabled": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.session.timeZone": "UTC",
-    }
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[Any]:
-    """A local session with two threads, as users have it: nothing of Lakebed is set in it."""
-    from pyspark.sql import SparkSession
-
-    os.environ.setdefault("TZ", "UTC")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("lakebed tests")
-    for name, value in settings().items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
-
-
 @pytest.fixture
 def spark_lake(spark: Any, tmp_path: Path) -> Iterator[lakebed.Warehouse]:
-    """A local warehouse with SQLite that knows the session."""
+    """A warehouse in local files that knows the session."""
     with lakebed.connect(tmp_path / "warehouse", spark=spark) as opened:
         yield opened
 

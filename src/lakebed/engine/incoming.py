@@ -11,7 +11,7 @@ import pyarrow.types as pat
 
 from lakebed.core.actions import AddFile
 from lakebed.core.errors import DataError
-from lakebed.core.schema import Struct
+from lakebed.core.schema import Array, Map, Struct, Type
 from lakebed.core.schema_arrow import type_to_arrow
 from lakebed.engine.keyed_write import write_upserts
 from lakebed.engine.settle_order import Settling
@@ -86,9 +86,23 @@ class ArrowRows:
 
 def _target(field: pa.Field, schema: Struct) -> pa.Field:
     known = schema.find(field.name)
-    if known is None or pat.is_nested(field.type):
-        return field
-    return field.with_type(type_to_arrow(known.type))
+    return field if known is None else field.with_type(_target_type(field.type, known.type))
+
+
+def _target_type(found: pa.DataType, wanted: Type) -> pa.DataType:
+    """The table's type with the members that the rows have, in their order: the write fills in the others."""
+    if pat.is_struct(found) and isinstance(wanted, Struct):
+        return pa.struct([_target(found.field(at), wanted) for at in range(found.num_fields)])
+    if _is_list(found) and isinstance(wanted, Array):
+        return pa.list_(found.value_field.with_type(_target_type(found.value_type, wanted.element)))
+    if pat.is_map(found) and isinstance(wanted, Map):
+        key = found.key_field.with_type(_target_type(found.key_type, wanted.key))
+        return pa.map_(key, found.item_field.with_type(_target_type(found.item_type, wanted.value)))
+    return found if pat.is_nested(found) else type_to_arrow(wanted)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pat.is_list(kind) or pat.is_large_list(kind) or pat.is_fixed_size_list(kind))
 
 
 def _cast(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
