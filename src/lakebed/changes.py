@@ -21,7 +21,7 @@ from lakebed.engine.changes.span import Bound, Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.distribution import not_distributed
 from lakebed.engine.draft import Handle
-from lakebed.engine.lease import held, promise, stream, take_all
+from lakebed.engine.lease import held, promise_all, stream, take_all
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.scan import READ_THREADS, ScanOrder
 from lakebed.records import Consumer, check_whole, moment
@@ -148,8 +148,7 @@ class Changes:
         cluster = self._handle.distribution
         if cluster is None:
             raise not_distributed(self._handle.name)
-        for version in needed_versions(self._span, self._order.mode):
-            promise(self._handle, version)
+        promise_all(self._handle, needed_versions(self._span, self._order.mode))
         frame: pyspark.sql.DataFrame = cluster.changes(self._order, plan_changes(self._handle, self._span, self._order))
         return frame
 

@@ -22,7 +22,7 @@ from lakebed.core.errors import InputError, NotFoundError
 from lakebed.engine.changes.plan import needed_versions, plan_changes
 from lakebed.engine.changes.span import Span, find_span
 from lakebed.engine.changes.step import ChangeOrder
-from lakebed.engine.lease import promise
+from lakebed.engine.lease import promise_all
 from lakebed.spark.change_options import ChangeOptions
 from lakebed.spark.change_scan import change_schema, change_slices
 from lakebed.spark.envelope import seal, unseal
@@ -59,8 +59,7 @@ class _Changes:
     def _slices(self, table: Table, span: Span) -> Sequence[InputPartition]:
         handle, state = table._handle, table._state(self._version)
         order = change_order(table, self._options, span, state.metadata)
-        for version in needed_versions(span, order.mode):
-            promise(handle, version)
+        promise_all(handle, needed_versions(span, order.mode))
         return [SlicePartition(seal(one)) for one in change_slices(order, plan_changes(handle, span, order))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
