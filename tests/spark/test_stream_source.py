@@ -164,3 +164,21 @@ def test_the_schema_of_the_source_changes(spark: Any, spark_lake: lakebed.Wareho
         feed.run(old, "copy")
     feed.run(stream(spark), "copy")
     assert rows(copy) == [(1, None), (2, None), (3, "?")]
+
+
+def test_a_large_version_comes_in_pieces(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) -> None:
+    """Both as the whole snapshot that a stream begins with, and as a version that comes later; replayed too."""
+    source = spark_lake.create_table("t", "id BIGINT, part INT", partition_by=["part"])
+    copy = spark_lake.create_table("copy", "id BIGINT, part INT")
+    source.append([{"id": id, "part": id % 5} for id in range(10)])
+    source.expire(AT_ONCE)
+    read = []
+    for _ in range(2):
+        query = feed.run(stream(spark, maxFilesPerTrigger=2), "copy")
+        read.append([progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]])
+        assert rows(copy) == rows(source)
+        feed.forget_last_commit()
+        feed.run(stream(spark, maxFilesPerTrigger=2), "copy")
+        assert rows(copy) == rows(source)
+        source.append([{"id": id, "part": id % 3} for id in range(10, 16)])
+    assert read == [[4, 4, 2], [4, 2]]

@@ -21,7 +21,7 @@ from lakebed.core.change_rows import EARLIEST
 from lakebed.core.errors import InputError, NotFoundError
 from lakebed.engine.changes.plan import needed_versions, plan_changes
 from lakebed.engine.changes.span import Span, find_span
-from lakebed.engine.changes.step import ChangeOrder
+from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.lease import promise_all
 from lakebed.spark.change_options import ChangeOptions
 from lakebed.spark.change_scan import change_schema, change_slices
@@ -33,11 +33,15 @@ from lakebed.table import Table
 Offset = dict[str, Any]
 _LOOKED_AT = 1000
 """Versions whose files are counted at a time."""
+_EVERYTHING = slice(None)
 
 
-def offset(version: int, *, whole: bool = False) -> Offset:
-    """All changes up to a version have been read; or, if ``whole``, nothing, and its whole snapshot comes first."""
-    return {"version": version, "whole": whole}
+def offset(version: int, *, whole: bool = False, pieces: int = 0) -> Offset:
+    """All changes up to a version have been read; or, if ``whole``, nothing, and its whole snapshot comes first.
+
+    ``pieces`` is how much of what comes next has been read, where that is too large for one micro-batch.
+    """
+    return {"version": version, "whole": whole, "pieces": pieces}
 
 
 class _Changes:
@@ -56,11 +60,16 @@ class _Changes:
         """Tasks need no connection."""
         return {**self.__dict__, "_config": None, "_options": None}
 
-    def _slices(self, table: Table, span: Span) -> Sequence[InputPartition]:
-        handle, state = table._handle, table._state(self._version)
-        order = change_order(table, self._options, span, state.metadata)
-        promise_all(handle, needed_versions(span, order.mode))
-        return [SlicePartition(seal(one)) for one in change_slices(order, plan_changes(handle, span, order))]
+    def _planned(self, table: Table, span: Span) -> tuple[ChangeOrder, list[Step | RawStep]]:
+        """The work, in an order that is the same whoever asks."""
+        order = change_order(table, self._options, span, table._state(self._version).metadata)
+        promise_all(table._handle, needed_versions(span, order.mode))
+        steps = plan_changes(table._handle, span, order)
+        return order, sorted(steps, key=lambda step: (step.unit.place, sorted(step.unit.numbers)))
+
+    def _slices(self, table: Table, span: Span, pieces: slice = _EVERYTHING) -> Sequence[InputPartition]:
+        order, steps = self._planned(table, span)
+        return [SlicePartition(seal(one)) for one in change_slices(order, steps[pieces])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of a slice."""
@@ -122,7 +131,7 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
             elif isinstance(limit, ReadAllAvailable):
                 self._reached = offset(newest)
             else:
-                self._reached = offset(self._within_limits(table, start, newest))
+                self._reached = self._part_of_next(table, start) or offset(self._within_limits(table, start, newest))
             return self._reached
 
     def reportLatestOffset(self) -> Offset | None:
@@ -142,7 +151,10 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
             return []
         with self._options.table(self._config) as table:
             self._refuse_other_columns(table, end["version"])
-            return self._slices(table, self._span(table, start, end))
+            if not start["pieces"] and not end["pieces"]:
+                return self._slices(table, self._span(table, start, end))
+            pieces = slice(start["pieces"], end["pieces"] or None)
+            return self._slices(table, self._next(table, start), pieces)
 
     def commit(self, end: Offset) -> None:
         """All changes up to the offset have been dealt with, and need not be kept any more."""
@@ -169,6 +181,26 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
             # Nothing of the table has been read: a later snapshot is as good a beginning.
             return Span(None, last, last)
         return Span(None, last, first)
+
+    def _next(self, table: Table, start: Offset) -> Span:
+        """What comes next by itself: one version, or a whole snapshot."""
+        following = start["version"] if start["whole"] else start["version"] + 1
+        return self._span(table, {**start, "pieces": 0}, offset(following))
+
+    def _part_of_next(self, table: Table, start: Offset) -> Offset | None:
+        """Some pieces of what comes next, or the last of them; None if it fits as a whole and has not been begun."""
+        _, most_files, most_bytes = self._options.limits
+        if most_files is None and most_bytes is None:
+            return None
+        span = self._next(table, start)
+        _, steps = self._planned(table, span)
+        files = size = 0
+        for number, step in enumerate(steps[start["pieces"] :], start["pieces"]):
+            files, size = files + step.num_files, size + step.size
+            over = (most_files is not None and files > most_files) or (most_bytes is not None and size > most_bytes)
+            if over and number > start["pieces"]:
+                return {**start, "pieces": number}
+        return offset(span.end) if start["pieces"] else None
 
     def _within_limits(self, table: Table, start: Offset, newest: int) -> int:
         """The last version of a micro-batch: at least one, and no more than the limits allow."""

@@ -115,8 +115,17 @@ class Step:
     @property
     def size(self) -> int:
         """About the bytes that have to be looked at."""
+        return sum(add.size for add in self._differing)
+
+    @property
+    def num_files(self) -> int:
+        """How many files have to be looked at."""
+        return len({add.path for add in self._differing})
+
+    @property
+    def _differing(self) -> list[AddFile]:
         same = {add.key for add in self.before.files} & {add.key for add in self.after.files}
-        return sum(add.size for add in (*self.before.files, *self.after.files) if add.key not in same)
+        return [add for add in (*self.before.files, *self.after.files) if add.key not in same]
 
     def tables(self) -> Rows:
         """The change rows that are wanted. Raises FileMissingError, CorruptFileError, DataError for merges."""
@@ -174,6 +183,11 @@ class RawStep:
     def size(self) -> int:
         """The bytes of the files."""
         return sum(add.size for add in self.files)
+
+    @property
+    def num_files(self) -> int:
+        """How many files there are."""
+        return len(self.files)
 
     def tables(self) -> Rows:
         """The rows that the version has changed, whatever has become of them; a row's kind says what it does."""
