@@ -46,9 +46,13 @@ class Walk:
                 yield Step(self.order, unit, UnitState(state.metadata, (), 0), after, Label(begin))
         for change in changes:
             told = _changes_rows(change)
-            following = metastore.state(table_id, change.version) if told else state
-            yield from self._step(change, members, files, (state, following), told=told)
-            state = following
+            states = (state, state)
+            if told:
+                before = change.version - 1
+                state = state if state.version == before else metastore.state(table_id, before)
+                states = (state, metastore.state(table_id, change.version))
+            yield from self._step(change, members, files, states, told=told)
+            state = states[1]
 
     def _step(
         self,
