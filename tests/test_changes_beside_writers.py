@@ -62,7 +62,7 @@ class Follower:
         self.ranges += 1
 
 
-@pytest.mark.parametrize("merge", ["on-write", "on-read"])
+@pytest.mark.parametrize("merge", [pytest.param("on-write", marks=pytest.mark.soak), "on-read"])
 def test_nothing_is_lost_or_doubled(lake: lakebed.Warehouse, merge: str) -> None:
     table = lake.create_table(
         "t", "id BIGINT, n INT, s INT", primary_key=["id"], sequence=["s"], buckets=2, merge=merge,

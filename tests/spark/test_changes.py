@@ -22,8 +22,14 @@ def check(changes: lakebed.Changes) -> int:
     return int(expected.num_rows)
 
 
-@pytest.mark.parametrize("merge", ["on-write", "on-read"])
-@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+@pytest.mark.parametrize(
+    ("merge", "engine"),
+    [
+        ("on-read", "partial-update"),
+        pytest.param("on-write", "deduplicate", marks=pytest.mark.soak),
+        pytest.param("on-read", "deduplicate", marks=pytest.mark.soak),
+    ],
+)
 def test_key_tables(spark_lake: lakebed.Warehouse, merge: str, engine: str) -> None:
     table = spark_lake.create_table(
         "t", "id BIGINT, part INT, a INT, b STRING", primary_key=["id"], partition_by=["part"], buckets=2,

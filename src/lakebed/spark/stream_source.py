@@ -7,6 +7,7 @@ in tasks, and know nothing of the metastore.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -58,7 +59,7 @@ class _Changes:
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks need no connection."""
-        return {**self.__dict__, "_config": None, "_options": None}
+        return {**self.__dict__, "_config": None, "_options": None, "_scope": None, "_opened": None}
 
     def _planned(self, table: Table, span: Span) -> tuple[ChangeOrder, list[Step | RawStep]]:
         """The work, in an order that is the same whoever asks."""
@@ -100,22 +101,40 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         super().__init__(config, options, schema, version)
         self._target: int | None = None
         self._reached: Offset | None = None
+        self._scope: ExitStack | None = None
+        self._opened: Table | None = None
+
+    @property
+    def _table(self) -> Table:
+        """The table, by a connection that lasts as long as the query."""
+        if self._opened is None:
+            self._scope = ExitStack()
+            self._opened = self._scope.enter_context(self._options.table(self._config))
+        return self._opened
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._scope is not None:
+            self._scope.close()
+        self._scope = self._opened = None
 
     def initialOffset(self) -> Offset:
         """Where a new query begins."""
-        with self._options.table(self._config) as table:
-            known = {consumer.name: consumer.version for consumer in table.consumers()}
-            if self._options.consumer in known:
-                return offset(known[self._options.consumer])
-            span = find_span(table._handle, self._options.start, None, on_expired=self._options.on_expired)
-            self._advance(table, span.first if span.start is None else span.start)
-        # Of what has expired the newest version stands for all: it is read as a whole.
-        return offset(span.first, whole=True) if span.start is None else offset(span.start)
+        table = self._table
+        known = {consumer.name: consumer.version for consumer in table.consumers()}
+        if self._options.consumer in known:
+            return offset(known[self._options.consumer])
+        span = find_span(table._handle, self._options.start, None, on_expired=self._options.on_expired)
+        if span.start is not None:
+            self._advance(table, span.start)
+            return offset(span.start)
+        # Nothing has been read, so the consumer is nowhere yet; of what has expired the newest version stands for all.
+        promise_all(table._handle, [span.first])
+        return offset(span.first, whole=True)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes later is for another run."""
-        with self._options.table(self._config) as table:
-            self._target = self._newest(table)
+        self._target = self._newest(self._table)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Any but that of all tells that the limits of the options count."""
@@ -124,42 +143,42 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """How far the next micro-batch goes."""
-        with self._options.table(self._config) as table:
-            newest = self._newest(table) if self._target is None else self._target
-            if newest < start["version"] or (newest == start["version"] and not start["whole"]):
-                self._reached = start
-            elif isinstance(limit, ReadAllAvailable):
-                self._reached = offset(newest)
-            else:
-                self._reached = self._part_of_next(table, start) or offset(self._within_limits(table, start, newest))
-            return self._reached
+        table = self._table
+        newest = self._newest(table) if self._target is None else self._target
+        if newest < start["version"] or (newest == start["version"] and not start["whole"]):
+            self._reached = start
+        elif isinstance(limit, ReadAllAvailable):
+            self._reached = offset(newest)
+        else:
+            self._reached = self._part_of_next(table, start) or offset(self._within_limits(table, start, newest))
+        return self._reached
 
     def reportLatestOffset(self) -> Offset | None:
         """The newest version, and how much is left to read up to it."""
-        with self._options.table(self._config) as table:
-            newest = self._newest(table)
-            done = newest if self._reached is None else min(newest, self._reached["version"])
-            left = {"versions": newest - done, "files": 0, "bytes": 0}
-            for _, files, size in _changed(table, done, min(newest, done + _LOOKED_AT)):
-                left["files"] += files
-                left["bytes"] += size
-            return {**offset(newest), "behind": left}
+        table = self._table
+        newest = self._newest(table)
+        done = newest if self._reached is None else min(newest, self._reached["version"])
+        left = {"versions": newest - done, "files": 0, "bytes": 0}
+        for _, files, size in _changed(table, done, min(newest, done + _LOOKED_AT)):
+            left["files"] += files
+            left["bytes"] += size
+        return {**offset(newest), "behind": left}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """A partition for each slice of the units that changed; changes of a key are in one, in their order."""
         if start == end:
             return []
-        with self._options.table(self._config) as table:
-            self._refuse_other_columns(table, end["version"])
-            if not start["pieces"] and not end["pieces"]:
-                return self._slices(table, self._span(table, start, end))
-            pieces = slice(start["pieces"], end["pieces"] or None)
-            return self._slices(table, self._next(table, start), pieces)
+        table = self._table
+        self._refuse_other_columns(table, end["version"])
+        if not start["pieces"] and not end["pieces"]:
+            return self._slices(table, self._span(table, start, end))
+        pieces = slice(start["pieces"], end["pieces"] or None)
+        return self._slices(table, self._next(table, start), pieces)
 
     def commit(self, end: Offset) -> None:
         """All changes up to the offset have been dealt with, and need not be kept any more."""
-        with self._options.table(self._config) as table:
-            self._advance(table, int(end["version"]))
+        table = self._table
+        self._advance(table, int(end["version"]))
 
     def _advance(self, table: Table, version: int) -> None:
         if self._options.consumer is not None:
