@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 import lakebed
 
 sys.path.insert(0, str(Path(__file__).parent))
-MASTER = os.environ.get("LAKEBED_TEST_MASTER")
+MASTER = os.environ.get("SPARK_TEST_MASTER")
 
 settings.register_profile(
     "default", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -38,7 +38,7 @@ def _clean_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The session of all tests of a process: with two threads, or on what LAKEBED_TEST_MASTER names."""
+    """The session of all tests of a process: with two threads, or on what SPARK_TEST_MASTER names."""
     from spark_sessions import spark_session
 
     with spark_session(MASTER or "local[2]") as session:

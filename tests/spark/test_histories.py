@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conftest import MASTER
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
@@ -97,7 +98,10 @@ class SparkHistory(History):
 
 @pytest.fixture(params=[SparkKeyWriters, SparkHistory], ids=["key", "keyless"])
 def machine(request: pytest.FixtureRequest, spark: Any) -> Any:
-    return type("WithSpark", (request.param,), {"spark": staticmethod(lambda: spark)})
+    members = {"spark": staticmethod(lambda: spark)}
+    if MASTER:
+        members["metastore_url"] = staticmethod(request.getfixturevalue("postgres_metastore"))
+    return type("WithSpark", (request.param,), members)
 
 
 def test_histories_with_spark(machine: Any) -> None:
