@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ class Contest:
             plain.append(_seconds(lambda: self._plain_write(self._base)))
             with lakebed.connect(self.root / f"keyless-{number}", spark=self.spark) as lake:
                 table = lake.create_table("t", self._frame(self._base).schema)
-                ours.append(_seconds(lambda t=table: t.append(self._frame(self._base))))
+                ours.append(_seconds(partial(table.append, self._frame(self._base))))
                 self._check(table.df(), self._frame(self._base))
             shutil.rmtree(self.root / f"keyless-{number}")
         self._ratio("load without a key / df.write.parquet", ours, plain, KEYLESS)
@@ -107,8 +108,8 @@ class Contest:
             plain, ours = [], []
             for number in range(self.amount.upserts):
                 batch = self._batch(number)
-                plain.append(_seconds(lambda b=batch: self._plain_write(b)))
-                ours.append(_seconds(lambda b=batch: table.upsert(self._frame(b))))
+                plain.append(_seconds(partial(self._plain_write, batch)))
+                ours.append(_seconds(partial(table.upsert, self._frame(batch))))
             what = f"upsert of {self.amount.size:,}, {merge} / df.write.parquet"
             self._ratio(what, ours, plain, UPSERT, total=True)
             self._reads(table, merge)
@@ -118,7 +119,7 @@ class Contest:
         for number in range(self.amount.tries):
             plain.append(_seconds(lambda: self._plain_write(self._base)))
             table = lake.create_table(f"load{number}", schema, primary_key=[KEY], buckets=4)
-            ours.append(_seconds(lambda t=table: t.upsert(self._frame(self._base))))
+            ours.append(_seconds(partial(table.upsert, self._frame(self._base))))
             lake.drop_table(f"load{number}", purge=True)
         self._ratio("load into 4 buckets / df.write.parquet", ours, plain, BUCKETED)
 

@@ -35,7 +35,7 @@ from lakebed.core.errors import (
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
 from lakebed.maintaining import Maintained
-from lakebed.records import Commit, Consumer, Expired, Maintenance, Tag, Vacuumed
+from lakebed.records import Commit, Consumer, Copied, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.view import TableView
@@ -50,6 +50,7 @@ __all__ = [
     "CommitUnknownError",
     "ConflictError",
     "Consumer",
+    "Copied",
     "CorruptFileError",
     "DataError",
     "Expired",

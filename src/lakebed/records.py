@@ -46,6 +46,21 @@ class Maintenance:
 
 
 @dataclass(frozen=True)
+class Copied:
+    """What loading files did."""
+
+    table: str
+    version: int | None
+    """The version that it made; None if all files had been loaded before."""
+    files: tuple[str, ...]
+    """The files that were loaded, in their order."""
+    skipped: tuple[str, ...]
+    """Those that had been loaded before."""
+    rows: int
+    """The rows of the files that were loaded."""
+
+
+@dataclass(frozen=True)
 class Tag:
     """A name for a version."""
 

@@ -20,6 +20,7 @@ from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
 from lakebed.engine.land import land
 from lakebed.engine.lease import Lease
+from lakebed.engine.load_files import LOADED
 from lakebed.engine.maintain import Maintained, compact, settle, settle_after, settled_on_read
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
@@ -357,7 +358,7 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
         ({'loader': 7}, 1)
         """
         found = self._handle.metastore.transactions(self._handle.table_id)
-        return {app: txn.version for app, txn in found.items()}
+        return {app: txn.version for app, txn in found.items() if not app.startswith(LOADED)}
 
     def _tell_name(self) -> None:
         """Put the table's present name into its metadata, so that the open log alone can tell it."""

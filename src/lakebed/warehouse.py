@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from lakebed.config import Config
+from lakebed.copying import FileLoading
 from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.commit import Claim, Kind, PreparedCommit
@@ -36,7 +37,7 @@ from lakebed.table import Table
 from lakebed.transaction import Transaction
 
 
-class Warehouse(Maintaining):
+class Warehouse(FileLoading, Maintaining):
     """A root directory or bucket with its metastore; get one from ``lakebed.connect``.
 
     Close it when done, or use it as a context manager.
@@ -221,6 +222,9 @@ class Warehouse(Maintaining):
         record = self._metastore.table(table_name.namespace, table_name.name)
         store = open_store(Location.parse(record.location), self._options)
         return self._handle_of(record.table_id, table_name, store)
+
+    def _target(self, name: str) -> Table:
+        return self.table(name)
 
     def table(self, name: str) -> Table:
         """The table of that name. Raises NotFoundError with the nearest name.

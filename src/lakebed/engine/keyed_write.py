@@ -96,10 +96,14 @@ class KeyedWriter:
                 self._collect(part)
         self._seen += batch.num_rows
 
-    def close(self) -> Upserted:
-        """Write what is left, and tell what was written. Raises DataError if any row had no key."""
+    def check(self) -> None:
+        """Raise DataError if any row so far had no key."""
         if self._refused:
             raise self._refused.error(self._order.table_name)
+
+    def close(self) -> Upserted:
+        """Write what is left, and tell what was written. Raises DataError if any row had no key."""
+        self.check()
         if self._large:
             self._take_back()
         self._flush()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.commit import Bucket
+from lakebed.core.file_tags import BATCH
 from lakebed.core.keyed import KeySpec
 from lakebed.core.options import Options
 from lakebed.core.predicate import Node
@@ -76,3 +78,11 @@ class Upserted:
     """The buckets that grew beyond their target and are split from now on."""
     matched: list[Matched] = field(default_factory=list)
     """The units that the writer has matched with their older files already."""
+
+
+def one_batch(files: list[AddFile], key: KeySpec) -> list[AddFile]:
+    """Rows of one key may be in files of several writers, and are merged as one batch all the same."""
+    if not key.combines or len(files) < 2:
+        return files
+    batch = uuid.uuid4().hex
+    return [replace(add, tags={**(add.tags or {}), BATCH: batch}) for add in files]

@@ -183,6 +183,8 @@ def _timestamp(connection: Connection, head: Head, version: int) -> int:
 
 _REACHED = (
     select(
+        _APPLIED.app_id,
+        _APPLIED.app_version,
         _APPLIED.committed_version,
         # The version itself may have expired.
         func.coalesce(_VERSIONS.timestamp, _APPLIED.last_updated, 0),
@@ -195,11 +197,9 @@ _REACHED = (
     )
     .where(
         _APPLIED.table_num == bindparam("num"),
-        _APPLIED.app_id == bindparam("app_id"),
-        _APPLIED.app_version >= bindparam("app_version"),
+        one_of(_APPLIED.app_id, "app_ids"),
     )
     .order_by(_APPLIED.committed_version)
-    .limit(1)
 )
 
 
@@ -211,11 +211,15 @@ def _refuse_repeated(connection: Connection, heads: dict[str, Head], prepared: S
     reached: dict[str, Committed] = {}
     fresh: list[tuple[PreparedCommit, SetTransaction]] = []
     for mine in prepared:
-        for txn in of_kind(mine.actions, SetTransaction):
-            where = {"num": heads[mine.table_id].num, "app_id": txn.app_id, "app_version": txn.version}
-            row = connection.execute(_REACHED, where).first()
-            if row is not None:
-                reached[mine.table_id] = Committed(mine.table_id, *row, repeated=True)
+        wanted = {txn.app_id: txn for txn in of_kind(mine.actions, SetTransaction)}
+        if not wanted:
+            continue
+        found = connection.execute(_REACHED, {"num": heads[mine.table_id].num, "app_ids": list(wanted)})
+        rows = {row.app_id: row for row in reversed(found.all()) if row.app_version >= wanted[row.app_id].version}
+        for app, txn in wanted.items():
+            if app in rows:
+                _, _, version, timestamp, commit_id = rows[app]
+                reached[mine.table_id] = Committed(mine.table_id, version, timestamp, commit_id, repeated=True)
             else:
                 fresh.append((mine, txn))
     if reached and fresh:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ import pyarrow as pa
 from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.conform import FIX, check_schema
 from lakebed.core.errors import DataError
-from lakebed.core.file_tags import BATCH
 from lakebed.core.keyed import KeySpec
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import from_arrow
@@ -20,7 +18,7 @@ from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.settle_order import Settling
 from lakebed.engine.settlement import Matched
-from lakebed.engine.upsert_order import Upserted, UpsertOrder
+from lakebed.engine.upsert_order import Upserted, UpsertOrder, one_batch
 from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
 from lakebed.spark.casts import cast
@@ -123,20 +121,12 @@ def gathered(done: Sequence[Message], key: KeySpec, *, whole_buckets: bool) -> U
     """What all tasks together have written, in the order in which it has to be folded."""
     files = [add for message in done for add in message.files]
     return Upserted(
-        files=files if whole_buckets else _one_batch(files, key),
+        files=files if whole_buckets else one_batch(files, key),
         rows=sum(message.rows for message in done),
         deletes=sum(message.deletes for message in done),
         splits=list(dict.fromkeys(split for message in done for split in message.splits)),
         matched=_whole(done, key),
     )
-
-
-def _one_batch(files: list[AddFile], key: KeySpec) -> list[AddFile]:
-    """Rows of one key may be in files of several tasks, and are merged as one batch all the same."""
-    if not key.combines or len(files) < 2:
-        return files
-    batch = uuid.uuid4().hex
-    return [replace(add, tags={**(add.tags or {}), BATCH: batch}) for add in files]
 
 
 def _whole(done: Sequence[Message], key: KeySpec) -> list[Matched]:
