@@ -227,7 +227,7 @@ class ChangesReadable(Readable):
         [('report', 0)]
         """
         found = self._handle.metastore.consumers(self._handle.table_id)
-        return [Consumer(c.name, c.version, moment(c.updated), moment(c.until)) for c in found]
+        return [Consumer(c.name, c.version, moment(c.updated), moment(c.until), c.whole) for c in found]
 
     def advance_consumer(self, name: str, version: int, retain: str | int | timedelta = "7 days") -> Consumer:
         """Note that a reader of changes has read all up to a version, or set it back to one that is still there.

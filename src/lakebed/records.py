@@ -81,6 +81,8 @@ class Consumer:
     updated: datetime
     until: datetime
     """Until then; a consumer that goes on reading moves it on."""
+    whole: bool = False
+    """It has read nothing yet, and begins with all rows of that version."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def test_what_a_stream_has_not_read_is_kept_for_it(spark: Any, spark_lake: lakeb
         feed.run(inserted, "copy")
         assert rows(copy) == rows(source)
     (consumer,) = source.consumers()
-    assert consumer.name == "report"
+    assert (consumer.name, consumer.whole) == ("report", False)
     source.append([{"id": 99}])
     # A new checkpoint goes on where the consumer is, which is what Spark has told to be done with.
     feed.run(inserted, "copy", "new")

@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import stream_worker
 from stream_worker import GROUPS, create
 
 import lakebed
 
 pytestmark = [pytest.mark.spark, pytest.mark.soak]
 
-WORKER = Path(__file__).with_name("stream_worker.py")
+WORKER = Path(stream_worker.__file__)
 CHANGES = int(os.environ.get("STREAM_CHANGES", "1000000"))
 KILLS = int(os.environ.get("STREAM_KILLS", "10"))
 FILES = 40

@@ -18,14 +18,16 @@ _CONSUMERS = schema.consumers.c
 class Consumers(Part):
     """The part of the metastore that knows how far readers of changes have come."""
 
-    def advance(self, table_id: str, name: str, version: int, until: int) -> Consumer:
+    def advance(self, table_id: str, name: str, version: int, until: int, *, whole: bool = False) -> Consumer:
         """Note that a consumer has read all changes up to a version; those after it stay until a time (ms).
+
+        ``whole``: it has read nothing, and begins with all rows of that version.
 
         A consumer that is not known is one from now on. It may also go back, to a version that is still there.
         Raises InputError for a name that is none, and NotFoundError for a version that is not there.
         """
         check_name(name, "consumer")
-        made = Consumer(name, version, now_ms(), until)
+        made = Consumer(name, version, now_ms(), until, whole)
 
         def work(connection: Connection) -> Consumer:
             # Under the table's lock: expiry looks at the consumers under it too.
@@ -37,6 +39,7 @@ class Consumers(Part):
                 "table_num": head.num,
                 "name": name,
                 "version": version,
+                "whole": whole,
                 "updated": made.updated,
                 "until": until,
             }
@@ -51,7 +54,7 @@ class Consumers(Part):
         def work(connection: Connection) -> list[Consumer]:
             head = find_head(connection, table_id)
             rows = connection.execute(select(schema.consumers).where(_CONSUMERS.table_num == head.num))
-            found = [Consumer(row.name, row.version, row.updated, row.until) for row in rows]
+            found = [Consumer(row.name, row.version, row.updated, row.until, bool(row.whole)) for row in rows]
             return sorted(found, key=lambda consumer: consumer.name)
 
         return self._database.read(work)

@@ -73,6 +73,8 @@ class Consumer:
     updated: int
     until: int
     """Until when, in milliseconds, the changes after that version are kept for it."""
+    whole: bool = False
+    """It has read nothing yet, and begins with all rows of that version."""
 
 
 @dataclass(frozen=True)

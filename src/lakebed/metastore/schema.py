@@ -258,6 +258,8 @@ consumers = Table(
     _of_table(),
     Column("name", String, nullable=False),
     Column("version", BigInteger, nullable=False),
+    # Nothing has been read yet: the reader begins with all rows of that version.
+    Column("whole", Boolean, nullable=False, server_default=false()),
     Column("updated", BigInteger, nullable=False),
     Column("until", BigInteger, nullable=False),
     PrimaryKeyConstraint("table_num", "name"),

@@ -17,9 +17,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
-from lakebed.core.actions import Metadata
+from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.change_rows import EARLIEST
 from lakebed.core.errors import InputError, NotFoundError
+from lakebed.core.instant import to_duration_ms
 from lakebed.engine.changes.plan import needed_versions, plan_changes
 from lakebed.engine.changes.span import Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
@@ -121,16 +122,14 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
     def initialOffset(self) -> Offset:
         """Where a new query begins."""
         table = self._table
-        known = {consumer.name: consumer.version for consumer in table.consumers()}
-        if self._options.consumer in known:
-            return offset(known[self._options.consumer])
+        known = {consumer.name: consumer for consumer in table.consumers()}
+        if (consumer := known.get(self._options.consumer or "")) is not None:
+            return offset(consumer.version, whole=consumer.whole)
         span = find_span(table._handle, self._options.start, None, on_expired=self._options.on_expired)
-        if span.start is not None:
-            self._advance(table, span.start)
-            return offset(span.start)
-        # Nothing has been read, so the consumer is nowhere yet; of what has expired the newest version stands for all.
-        promise_all(table._handle, [span.first])
-        return offset(span.first, whole=True)
+        # Of what has expired the newest version stands for all: it is read as a whole.
+        start = offset(span.first, whole=True) if span.start is None else offset(span.start)
+        self._advance(table, start)
+        return start
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What comes later is for another run."""
@@ -177,12 +176,14 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def commit(self, end: Offset) -> None:
         """All changes up to the offset have been dealt with, and need not be kept any more."""
-        table = self._table
-        self._advance(table, int(end["version"]))
+        self._advance(self._table, end)
 
-    def _advance(self, table: Table, version: int) -> None:
+    def _advance(self, table: Table, reached: Offset) -> None:
+        """Note in the metastore how far the stream has come, if it has a name. Pieces of a version do not count."""
         if self._options.consumer is not None:
-            table.advance_consumer(self._options.consumer, version, self._options.consumer_retain)
+            until = now_ms() + to_duration_ms(self._options.consumer_retain)
+            handle, name, version = table._handle, self._options.consumer, int(reached["version"])
+            handle.metastore.advance(handle.table_id, name, version, until, whole=bool(reached["whole"]))
 
     def _newest(self, table: Table) -> int:
         end = self._options.end

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from spark_sessions import spark_session
+
 import lakebed
 
 DDL = "id BIGINT, n BIGINT, s BIGINT, op STRING"
@@ -24,16 +26,6 @@ def create(folder: Path) -> None:
             "sums", "g BIGINT, total BIGINT, rows BIGINT", primary_key=["g"], buckets=1, merge_engine="aggregation",
             properties={"fields.total.aggregate-function": "sum", "fields.rows.aggregate-function": "sum"},
         )  # fmt: skip
-
-
-def session() -> Any:
-    from conftest import settings
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2]").appName("streams")
-    for name, value in settings().items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def start(spark: Any, folder: Path, *, all_there_is: bool) -> list[Any]:
@@ -59,11 +51,9 @@ def start(spark: Any, folder: Path, *, all_there_is: bool) -> list[Any]:
 
 def main() -> None:
     folder = Path(sys.argv[1])
-    spark = session()
-    with lakebed.connect(folder / "warehouse", spark=spark):
+    with spark_session("local[2]") as spark, lakebed.connect(folder / "warehouse", spark=spark):
         for query in start(spark, folder, all_there_is=sys.argv[2] == "finish"):
             query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":
