@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
+from change_model import check_key_changes
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from key_files import check_files
@@ -143,6 +144,12 @@ class KeyHistory(RuleBasedStateMachine):
     def read_history(self) -> None:
         self.check_every_version()
 
+    @rule(data=st.data())
+    def read_changes(self, data: st.DataObject) -> None:
+        known = sorted(self.sure)
+        start, end = sorted(data.draw(st.lists(st.sampled_from(known), min_size=2, max_size=2)))
+        check_key_changes(self.table(data), self.model.states, start, end)
+
     @rule()
     def look_at_files(self) -> None:
         check_files(self.table(), self.shape)
@@ -150,6 +157,7 @@ class KeyHistory(RuleBasedStateMachine):
     def check_every_version(self) -> None:
         table = self.table()
         self.adopt_settled()
+        check_key_changes(table, self.model.states, min(self.sure), self.version)
         for version, state in enumerate(self.model.states):
             if version in self.sure:
                 self.check_version(table.at(version=version), state)

@@ -15,7 +15,7 @@ from lakebed.core.options import describe
 from lakebed.core.properties import PROPERTIES
 
 ROOT = Path(__file__).parent.parent
-WITH_SPARK = [ROOT / "docs/spark.md", ROOT / "docs/spark-writers.md"]
+WITH_SPARK = [ROOT / "docs/spark.md", ROOT / "docs/spark-writers.md", ROOT / "docs/streaming.md"]
 """Pages whose examples need a session; tests/spark runs them."""
 PAGES = [ROOT / "README.md", *(page for page in sorted((ROOT / "docs").glob("*.md")) if page not in WITH_SPARK)]
 ALL_PAGES = [*PAGES, *WITH_SPARK, *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]

@@ -149,7 +149,7 @@ class KeyWriters(KeyHistory):
     def alter(self, data: st.DataObject, what: str) -> None:
         table = self.table(data)
         free = [c for c in self.model.now.columns if c.number not in self.fixed()]
-        narrow = [c for c in free if c.type in WIDER]
+        narrow = [c for c in free if c.type in WIDER and c.number not in self.shape.rules.sequence]
         if what == "add":
             name, kind = f"c{len(self.model.states)}", data.draw(st.sampled_from(sorted(VALUES)))
             self.do(lambda: table.alter(add={name: kind}), lambda m: m.add_column(name, kind), least=1)

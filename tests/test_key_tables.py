@@ -451,6 +451,12 @@ def test_moves_within_a_batch_overwrites_and_deletes(places: lakebed.Table) -> N
     always(places, lambda: _equal(partitions(places), {0: "c", 7: "b"}))
 
 
+def test_a_dynamic_overwrite_replaces_every_partition_that_rows_came_for(places: lakebed.Table) -> None:
+    """Whether the row that came for it was then replaced in the same batch depends on how much fits in memory."""
+    places.overwrite([{"id": 8, "p": "a", "v": 1}, {"id": 8, "p": "c", "v": 2}], where="dynamic")
+    always(places, lambda: _equal(partitions(places), {1: "b", 2: None, 8: "c"}))
+
+
 def test_maintenance_of_some_partitions(lake: lakebed.Warehouse) -> None:
     table = lake.create_table(
         "t", "id INT, p STRING, v INT", primary_key=["id", "p"], partition_by=["p"], merge="on-read", buckets=1

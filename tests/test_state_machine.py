@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from change_model import check_changes
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -160,6 +161,16 @@ class History(RuleBasedStateMachine):
         self.lake.table("t").restore(version)
         self.model.restore(version)
 
+    @rule(full=st.booleans())
+    def compact(self, full: bool) -> None:
+        if self.lake.table("t").compact(full=full).version is not None:
+            self.model.states.append(self.model.now)
+
+    @rule(data=st.data())
+    def read_changes(self, data: st.DataObject) -> None:
+        end = data.draw(st.integers(0, len(self.model.states) - 1))
+        check_changes(self.lake.table("t"), self.model.states, data.draw(st.integers(0, end)), end)
+
     @rule(data=st.data())
     def tag(self, data: st.DataObject) -> None:
         name = f"tag{len(self.model.tags)}"
@@ -208,6 +219,7 @@ class History(RuleBasedStateMachine):
 
     def check_every_version(self, name: str, model: ModelTable) -> None:
         table = self.lake.table(name)
+        check_changes(table, model.states, 0, len(model.states) - 1)
         for version, state in enumerate(model.states):
             assert bag(table.at(version=version).to_arrow()) == state.visible()
             assert bag(lakebed.read_delta(table.location, version).to_arrow()) == state.visible()

@@ -8,6 +8,7 @@
 [{'id': 1, 'amount': 9.5}]
 """
 
+from lakebed.changes import Changes
 from lakebed.connection import connect, read_delta, recover
 from lakebed.core.errors import (
     AccessError,
@@ -33,7 +34,8 @@ from lakebed.core.errors import (
 )
 from lakebed.engine.draft import LeftoverWarning
 from lakebed.engine.publication import PublicationWarning
-from lakebed.records import Commit, Copied, Expired, Maintenance, Tag, Vacuumed
+from lakebed.maintaining import Maintained
+from lakebed.records import Commit, Consumer, Copied, Expired, Maintenance, Tag, Vacuumed
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.view import TableView
@@ -42,10 +44,12 @@ from lakebed.warehouse import Warehouse
 __all__ = [
     "AccessError",
     "AlreadyExistsError",
+    "Changes",
     "Commit",
     "CommitError",
     "CommitUnknownError",
     "ConflictError",
+    "Consumer",
     "Copied",
     "CorruptFileError",
     "DataError",
@@ -55,6 +59,7 @@ __all__ = [
     "JobError",
     "LakebedError",
     "LeftoverWarning",
+    "Maintained",
     "Maintenance",
     "MetastoreError",
     "MetastoreVersionError",

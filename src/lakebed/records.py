@@ -72,6 +72,20 @@ class Tag:
 
 
 @dataclass(frozen=True)
+class Consumer:
+    """A named reader of changes."""
+
+    name: str
+    version: int
+    """It has read all changes up to this version; those after it are kept for it."""
+    updated: datetime
+    until: datetime
+    """Until then; a consumer that goes on reading moves it on."""
+    whole: bool = False
+    """It has read nothing yet, and begins with all rows of that version."""
+
+
+@dataclass(frozen=True)
 class Expired:
     """What an expiry did."""
 

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any, TypeVar
 
+from lakebed.changes import ChangesReadable
 from lakebed.core.actions import now_ms
 from lakebed.core.commit import Claim, Committed, Kind, Recompute
 from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, InputError, NotFoundError
@@ -27,6 +28,7 @@ from lakebed.engine.restore import restore
 from lakebed.engine.vacuum import vacuum
 from lakebed.metastore import TableState, VersionRecord
 from lakebed.records import Commit, Expired, Maintenance, Tag, Vacuumed, check_whole, moment, numbers
+from lakebed.streaming import StreamWritable
 from lakebed.view import TableView
 from lakebed.writable import Writable
 
@@ -36,7 +38,7 @@ _RACES = 12
 """How often work on the newest version is begun again when that version has expired meanwhile."""
 
 
-class Table(Writable[Commit]):
+class Table(Writable[Commit], ChangesReadable, StreamWritable):
     """A table of the warehouse; get one from ``lake.table(name)``. Reads see the newest version at the time."""
 
     def __init__(self, handle: Handle) -> None:

@@ -29,6 +29,7 @@ from lakebed.engine.distribution import Distribution
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.publication import follow, publish_versions
+from lakebed.maintaining import Maintaining
 from lakebed.metastore import Metastore, open_metastore
 from lakebed.records import column_names, comment_text
 from lakebed.storage.store import Store, open_store
@@ -36,7 +37,7 @@ from lakebed.table import Table
 from lakebed.transaction import Transaction
 
 
-class Warehouse(FileLoading):
+class Warehouse(FileLoading, Maintaining):
     """A root directory or bucket with its metastore; get one from ``lakebed.connect``.
 
     Close it when done, or use it as a context manager.

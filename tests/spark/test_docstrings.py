@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
+from lakebed.changes import Changes
 from lakebed.spark import register
 from lakebed.view import Readable
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("method", [Readable.df, Readable.explain, register], ids=lambda method: method.__qualname__)
+@pytest.mark.parametrize(
+    "method", [Readable.df, Readable.explain, Changes.df, register], ids=lambda method: method.__qualname__
+)
 def test_example_runs(method: Callable[..., Any], spark: Any) -> None:
     [found] = doctest.DocTestFinder().find(method, globs={"spark": spark})
     assert found.examples

@@ -64,7 +64,7 @@ OPTIONS: tuple[Option, ...] = (
         "shuffle", "choice", "auto",
         "whether Spark brings the rows of a bucket, or of a partition, together to write them", choices=SHUFFLES,
     ),
-    Option("progress", "boolean", False, "show progress of long work"),
+    Option("progress", "boolean", True, "show progress of long work, on a terminal"),
     Option(
         "broadcast_limit", "size", 128 * MIB,
         "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
@@ -123,7 +123,7 @@ class Options:
     compression: str = "zstd"
     sync: bool = True
     shuffle: str = "auto"
-    progress: bool = False
+    progress: bool = True
     broadcast_limit: int = 128 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from lakebed.core.errors import LakebedError
 
 if TYPE_CHECKING:
+    from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
     from lakebed.engine.incoming import Incoming
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
@@ -62,6 +63,9 @@ class Distribution(Protocol):
 
     def explain(self, order: FrameOrder) -> str:
         """How that frame is read, and why."""
+
+    def changes(self, order: ChangeOrder, steps: Sequence[Step | RawStep]) -> Any:
+        """The change rows as a lazy frame; those of one unit are in one partition, in the order of the steps."""
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order], name: str) -> list[Result]:
         """What ``task``, a function of a module, makes of each order, in their order: one task of the cluster each.

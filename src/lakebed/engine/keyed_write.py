@@ -11,6 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lakebed.core.actions import AddFile
+from lakebed.core.commit import partition_key
 from lakebed.core.errors import StorageError
 from lakebed.core.file_tags import BATCH, KIND_COLUMN, file_tags
 from lakebed.core.schema import BYTE, Field, Struct
@@ -68,6 +69,7 @@ class KeyedWriter:
         self._done: list[AddFile] = []
         self._paths: list[str] = []
         self._seen = 0
+        self._partitions: set[str] = set()
         self._closed = False
         self.rows = 0
         self.deletes = 0
@@ -112,7 +114,7 @@ class KeyedWriter:
             # Rows of one key may be in several files, and are merged as one batch all the same.
             batch = uuid.uuid4().hex
             self._done = [replace(add, tags={**(add.tags or {}), BATCH: batch}) for add in self._done]
-        return Upserted(self._done, self.rows, self.deletes, self._buckets.new_splits)
+        return Upserted(self._done, self.rows, self.deletes, self._buckets.new_splits, frozenset(self._partitions))
 
     def abort(self) -> None:
         """Remove everything that was written; the table's directory is as it was."""
@@ -160,7 +162,9 @@ class KeyedWriter:
         if not self._parts:
             return
         block = self._block()
-        plans = list(UpsertLayout(block, self._order, self._buckets).files())
+        layout = UpsertLayout(block, self._order, self._buckets)
+        self._partitions.update(map(partition_key, layout.partitions))
+        plans = list(layout.files())
         paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
         block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -69,9 +69,14 @@ def take(handle: Handle, version: int) -> Lease | None:
 
     Raises NotFoundError, saying which versions are left, if the version has expired.
     """
+    return take_all(handle, [version])
+
+
+def take_all(handle: Handle, versions: Collection[int]) -> Lease | None:
+    """The same for several versions, with one lease."""
     holder = f"reader-{uuid.uuid4()}"
     try:
-        handle.metastore.lease(handle.table_id, version, holder, now_ms() + LEASE_MS)
+        handle.metastore.lease_all(handle.table_id, versions, holder, now_ms() + LEASE_MS)
     except MetastoreError as error:
         _warn_once(str(handle.metastore), str(error))
         return None
@@ -80,18 +85,24 @@ def take(handle: Handle, version: int) -> Lease | None:
 
 def promise(handle: Handle, version: int) -> None:
     """Keep a version readable for a while, for a reader that nobody sees finish. Raises NotFoundError as ``take``."""
-    claim = (str(handle.metastore), handle.table_id, version)
+    promise_all(handle, [version])
+
+
+def promise_all(handle: Handle, versions: Collection[int]) -> None:
+    """The same for several versions, as one."""
     now = now_ms()
-    if _promised.get(claim, 0) > now + PROMISED_MS // 2:
+    claims = {(str(handle.metastore), handle.table_id, version): version for version in versions}
+    new = {claim: version for claim, version in claims.items() if _promised.get(claim, 0) <= now + PROMISED_MS // 2}
+    if not new:
         return
     try:
-        handle.metastore.lease(handle.table_id, version, f"frame-{uuid.uuid4()}", now + PROMISED_MS)
+        handle.metastore.lease_all(handle.table_id, list(new.values()), f"frame-{uuid.uuid4()}", now + PROMISED_MS)
     except MetastoreError as error:
         _warn_once(str(handle.metastore), str(error))
         return
     for old in [old for old, until in _promised.items() if until < now]:
         del _promised[old]
-    _promised[claim] = now + PROMISED_MS
+    _promised.update(dict.fromkeys(new, now + PROMISED_MS))
 
 
 _promised: dict[tuple[str, str, int], int] = {}

@@ -72,7 +72,7 @@ def overwrite_partitions(draft: Draft, rows: Incoming) -> None:
     before = settle_for(draft) if key is not None and key.spans_partitions else frozenset()
     present = draft.live()
     new = _NewRows.write(draft, rows)
-    touched = frozenset(partition_key(add.partition_values) for add in new.files)
+    touched = new.partitions
     key_of = _Keys(draft.metadata)
     for add in present:
         if key_of(add) in touched:
@@ -88,6 +88,8 @@ class _NewRows:
     draft: Draft
     files: list[AddFile]
     key: KeySpec | None
+    partitions: frozenset[str]
+    """The partitions that rows came for, even if another row of their key took them elsewhere."""
 
     @staticmethod
     def write(draft: Draft, rows: Incoming, within: Node | None = None) -> _NewRows:
@@ -95,11 +97,12 @@ class _NewRows:
         if key is None:
             files = rows.write(replace(draft.order, within=within))
             draft.written.extend(add.file_path for add in files)
+            partitions = frozenset(partition_key(add.partition_values) for add in files)
         else:
             earlier = set(draft.adds)
-            write_pending(draft, key, rows, within=within)
+            partitions = write_pending(draft, key, rows, within=within).partitions
             files = [add for path, add in draft.adds.items() if path not in earlier]
-        return _NewRows(draft, files, key)
+        return _NewRows(draft, files, key, partitions)
 
     @property
     def paths(self) -> frozenset[str]:

@@ -17,6 +17,7 @@ from lakebed.core.predicate import render
 from lakebed.engine.combining.places import Places
 from lakebed.engine.distribution import Distribution
 from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder
+from lakebed.engine.resolving.key_columns import read_bytes
 
 DEFAULT_BYTES = 256 * MIB
 
@@ -151,7 +152,7 @@ def make_once(
     keys = [cache_key(order, files) for files in buckets]
     missing = {key: files for key, files in zip(keys, buckets, strict=True) if not _shared.has(key)}
     done: dict[Hashable, Made] = {}
-    if missing and distribution is not None and _bytes(missing.values()) >= order.options.distribute_from:
+    if missing and distribution is not None and _bytes(order, missing.values()) >= order.options.distribute_from:
         made = distribution.run(_do, [_Work(make, order, files) for files in missing.values()], order.table_name)
         done = dict(zip(missing, cast(list[Made], made), strict=True))
 
@@ -162,8 +163,8 @@ def make_once(
         return list(pool.map(one, keys, buckets))
 
 
-def _bytes(buckets: Iterable[BucketFiles]) -> int:
-    return sum(add.size for files in buckets for add in (*files.settled, *files.unsettled))
+def _bytes(order: ResolveOrder, buckets: Iterable[BucketFiles]) -> int:
+    return sum(read_bytes(order, (*files.settled, *files.unsettled)) for files in buckets)
 
 
 def _after_fork() -> None:

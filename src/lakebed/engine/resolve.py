@@ -25,7 +25,7 @@ from lakebed.engine.resolving.key_file import open_keys
 from lakebed.engine.resolving.matching import DELETES, Found, match_files
 from lakebed.engine.resolving.order import KIND, POSITION, BucketFiles, ResolveOrder
 from lakebed.engine.resolving.ranges import KeyRange, key_ranges
-from lakebed.engine.scan import READ_THREADS
+from lakebed.engine.scan import READ_THREADS, ScanOrder
 from lakebed.engine.vectors import replaced_tombstones
 from lakebed.storage.deletion_vector import from_arrow
 from lakebed.storage.forked import polars_is_lost
@@ -196,7 +196,7 @@ class _Beaten:
     """All its replaced tombstones; None if none came along."""
 
 
-def refuse_fork(order: ResolveOrder) -> None:
+def refuse_fork(order: ResolveOrder | ScanOrder) -> None:
     """Raise LakebedError in a process in which polars would hang."""
     if polars_is_lost():
         raise LakebedError(

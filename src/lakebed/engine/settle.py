@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyroaring import BitMap64
 
@@ -14,8 +14,9 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
+from lakebed.engine.resolving.key_columns import read_bytes
 from lakebed.engine.settle_order import SettleOrder, Settling
-from lakebed.engine.settlement import Matched, Settlement, made_for, size_of
+from lakebed.engine.settlement import Matched, Settlement, UnitFiles, made_for, size_of
 from lakebed.engine.unit import Unit, pending, units_of, unsettled_units
 from lakebed.engine.vectors import store_vectors, with_vector
 from lakebed.engine.workforce import Workload
@@ -108,11 +109,19 @@ def settle_units(
         return []
     workload = Workload(
         work=lambda prefix: SettleOrder.of(draft, key, distribute=distribute, doomed=doomed, prefix=prefix).settle,
-        size=size_of,
+        size=_size(draft, key, distribute=distribute),
         made=made_for,
         threads=SETTLE_THREADS,
     )
     return settlements(draft, workload.run(draft, list(units.items())))
+
+
+def _size(draft: Draft, key: KeySpec, *, distribute: bool) -> Callable[[UnitFiles], int]:
+    """What settling a unit makes somebody read: only the keys, unless rows are merged or written anew."""
+    if key.combines or key.merge is Merge.COPY_ON_WRITE or distribute:
+        return size_of
+    order = SettleOrder.of(draft, key).order
+    return lambda item: read_bytes(order, item[1])
 
 
 def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool = True) -> list[Settlement]:

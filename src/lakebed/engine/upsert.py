@@ -67,8 +67,8 @@ def write_pending(
     deletes: bool = False,
     within: Node | None = None,
     settles: bool = False,
-) -> None:
-    """Write the rows as upsert files, which wait in the draft to be settled.
+) -> Upserted:
+    """Write the rows as upsert files, which wait in the draft to be settled. Returns what was written.
 
     With ``settles``, whoever writes them may settle them at once with what the table has.
     """
@@ -80,7 +80,9 @@ def write_pending(
         deletes=deletes,
         within=within,
     )
-    enter(draft, rows.upsert(order, lambda: settling(draft, key) if settles else None))
+    written = rows.upsert(order, lambda: settling(draft, key) if settles else None)
+    enter(draft, written)
+    return written
 
 
 def upsert_order(draft: Draft, key: KeySpec, *, row_kind: str | None = None, prefix: str = "") -> UpsertOrder:

@@ -85,6 +85,11 @@ class UpsertLayout:
         self._partitions = _partitions(block, order)
         self._hashes = spark_hash(self._fold.keys) if buckets.needs_hashes else None
 
+    @property
+    def partitions(self) -> list[dict[str, str | None]]:
+        """The partitions of all rows, also of those that another row of the block replaces."""
+        return self._partitions.values
+
     def files(self) -> Iterator[FilePlan]:
         """The files, in the order in which they have to be folded."""
         if self._order.key.spans_partitions:

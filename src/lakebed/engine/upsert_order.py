@@ -76,6 +76,8 @@ class Upserted:
     """How many of them delete their key."""
     splits: list[Bucket]
     """The buckets that grew beyond their target and are split from now on."""
+    partitions: frozenset[str] = frozenset()
+    """The keys of all partitions that rows came for, whether or not another row of the batch replaced them."""
     matched: list[Matched] = field(default_factory=list)
     """The units that the writer has matched with their older files already."""
 

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from lakebed.core.actions import Metadata
 from lakebed.engine.draft import Draft
+from lakebed.engine.progress import shown
 from lakebed.storage.store import Store
 
 Item = TypeVar("Item")
@@ -49,7 +50,18 @@ class Workload(Generic[Item, Result]):
         cluster = draft.handle.distribution
         sizes = [self.size(item) for item in items]
         if cluster is None or not items or sum(sizes) < draft.handle.options.distribute_from:
-            with ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="lakebed-work") as pool:
-                return list(pool.map(self.work(""), items))
+            return self._here(draft, items)
         files = NewFiles(draft.handle.store, draft.metadata, draft.handle.name, new_prefix())
         return cluster.each(self.work(files.prefix), items, sizes, self.made, files)
+
+    def _here(self, draft: Draft, items: Sequence[Item]) -> list[Result]:
+        handle = draft.handle
+        results: list[Result] = []
+        with (
+            shown(handle.name, len(items), handle.options) as done,
+            ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="lakebed-work") as pool,
+        ):
+            for result in pool.map(self.work(""), items):
+                results.append(result)
+                done()
+        return results

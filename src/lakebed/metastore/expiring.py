@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, bindparam, func, 
 
 from lakebed.core.actions import now_ms
 from lakebed.metastore import schema
+from lakebed.metastore.consumers import oldest_read
 from lakebed.metastore.leases import leased
 from lakebed.metastore.part import Head, Part, find_head, first_of_run
 from lakebed.metastore.publication import published_version
@@ -84,9 +85,12 @@ class Expiries(Part):
 def last_bound(connection: Connection, head: Head, before: int) -> int:
     """The version before which versions may go, if those before ``before`` are not wanted any more.
 
-    The newest published version stays too: what is to be published next is known by it.
+    The newest published version stays too: what is to be published next is known by it. And so does what a consumer
+    has not read yet.
     """
-    return min(before, head.version, published_version(connection, head))
+    unread = oldest_read(connection, head, now_ms())
+    bound = min(before, head.version, published_version(connection, head))
+    return bound if unread is None else min(bound, unread)
 
 
 def needed_versions(connection: Connection, head: Head, now: int) -> set[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlalchemy import Connection, delete, insert, select, update
 
 from lakebed.metastore import schema
+from lakebed.metastore.lookup import one_of
 from lakebed.metastore.part import Head, Part, find_head, known_version
 
 _LEASES = schema.leases.c
@@ -18,18 +21,26 @@ class Leases(Part):
 
         Raises NotFoundError for the table, and for a version that is not there (any more).
         """
+        self.lease_all(table_id, [version], holder, until)
+
+    def lease_all(self, table_id: str, versions: Collection[int], holder: str, until: int) -> None:
+        """The same for several versions at once: all of them, or, if one is not there, none."""
 
         def work(connection: Connection) -> None:
             # Under the table's lock: expiry looks at the leases under it too.
             head = find_head(connection, table_id, lock=True)
-            known_version(connection, head, version)
-            row = {"table_num": head.num, "holder": holder, "version": version, "until": until}
+            for version in versions:
+                known_version(connection, head, version)
             connection.execute(
                 delete(schema.leases).where(
-                    _LEASES.holder == holder, _LEASES.table_num == head.num, _LEASES.version == version
-                )
+                    _LEASES.holder == holder, _LEASES.table_num == head.num, one_of(_LEASES.version, "leased")
+                ),
+                {"leased": list(versions)},
             )
-            connection.execute(insert(schema.leases), row)
+            rows = [
+                {"table_num": head.num, "holder": holder, "version": version, "until": until} for version in versions
+            ]
+            connection.execute(insert(schema.leases), rows)
 
         # A power cut ends the reader as well: nothing to wait for the disk for.
         self._database.write(work, landed=lambda _connection: None, durable=False)

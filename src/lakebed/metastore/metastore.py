@@ -9,6 +9,7 @@ from lakebed.metastore.changes import Changes
 from lakebed.metastore.commits import Commits
 from lakebed.metastore.condemned import CondemnedFiles
 from lakebed.metastore.connection import Database
+from lakebed.metastore.consumers import Consumers
 from lakebed.metastore.expiring import Expiries
 from lakebed.metastore.expiry import Expiry
 from lakebed.metastore.files import Files
@@ -36,6 +37,7 @@ class Metastore(
     Publication,
     Tags,
     Leases,
+    Consumers,
     Expiries,
     Expiry,
     CondemnedFiles,

@@ -45,6 +45,10 @@ def _add_retention(connection: Connection) -> None:
     schema.leases.create(connection, checkfirst=True)
 
 
+def _add_consumers(connection: Connection) -> None:
+    schema.consumers.create(connection, checkfirst=True)
+
+
 def _add_column(connection: Connection, column: Column[Any]) -> None:
     """Add a column that is not there yet."""
     present = {known["name"] for known in inspect(connection).get_columns(column.table.name)}
@@ -57,6 +61,7 @@ MIGRATIONS: Sequence[Migration] = (
     ("0001-tables", _create_tables),
     ("0002-buckets", _add_buckets),
     ("0003-retention", _add_retention),
+    ("0004-consumers", _add_consumers),
 )
 """In order. One that has been released never changes: a change of the schema is a further one.
 

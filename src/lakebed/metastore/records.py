@@ -64,6 +64,20 @@ class Tag:
 
 
 @dataclass(frozen=True)
+class Consumer:
+    """A named reader of changes."""
+
+    name: str
+    version: int
+    """It has read all changes up to this one."""
+    updated: int
+    until: int
+    """Until when, in milliseconds, the changes after that version are kept for it."""
+    whole: bool = False
+    """It has read nothing yet, and begins with all rows of that version."""
+
+
+@dataclass(frozen=True)
 class VersionChanges:
     """What one version added to and removed from the table."""
 

@@ -251,5 +251,31 @@ leases = Table(
     PrimaryKeyConstraint("holder", "table_num", "version"),
 )
 
-OF_ONE_TABLE = (leases, condemned, tags, domains, transactions, vectors, files, partitions, versions, schemas)
+# How far named readers of changes have come: what they have not read yet must not expire.
+consumers = Table(
+    "lakebed_consumers",
+    metadata,
+    _of_table(),
+    Column("name", String, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    # Nothing has been read yet: the reader begins with all rows of that version.
+    Column("whole", Boolean, nullable=False, server_default=false()),
+    Column("updated", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    PrimaryKeyConstraint("table_num", "name"),
+)
+
+OF_ONE_TABLE = (
+    consumers,
+    leases,
+    condemned,
+    tags,
+    domains,
+    transactions,
+    vectors,
+    files,
+    partitions,
+    versions,
+    schemas,
+)
 """What goes when a table is dropped, before the table's own row."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.incoming import Incoming
 from lakebed.engine.workforce import NewFiles
 from lakebed.spark import jobs
+from lakebed.spark.change_scan import change_frame
 from lakebed.spark.each import run_each
 from lakebed.spark.frames import Frames
 from lakebed.spark.write import SparkRows
@@ -53,6 +55,10 @@ class SparkDistribution:
     def frame(self, order: FrameOrder) -> DataFrame:
         """The rows of one state of a table."""
         return self._frames.frame(order)[0]
+
+    def changes(self, order: ChangeOrder, steps: Sequence[Step | RawStep]) -> DataFrame:
+        """The change rows, which tasks find out when the frame is read."""
+        return change_frame(self._session, order, steps)
 
     def explain(self, order: FrameOrder) -> str:
         """How those rows are read, and why."""

@@ -34,6 +34,7 @@ class Message:
     rows: int = 0
     deletes: int = 0
     splits: tuple[Bucket, ...] = ()
+    partitions: frozenset[str] = frozenset()
     files: tuple[AddFile, ...] = field(default=(), hash=False)
     """In the order in which they have to be folded into the table."""
     matched: tuple[Matched, ...] = field(default=(), hash=False)
@@ -48,7 +49,12 @@ class Message:
 
 def to_rows(message: Message) -> pa.RecordBatch:
     """The message as rows of one batch."""
-    done = {"rows": message.rows, "deletes": message.deletes, "splits": message.splits}
+    done = {
+        "rows": message.rows,
+        "deletes": message.deletes,
+        "splits": message.splits,
+        "partitions": sorted(message.partitions),
+    }
     rows: list[tuple[str, str | None, bytes | None]] = [(_DONE, _text(done), None)]
     rows += [(_FILE, _text(to_object(add)), None) for add in message.files]
     rows += [_matched_row(one) for one in message.matched]
@@ -78,6 +84,7 @@ def _message(rows: Sequence[dict[str, Any]]) -> Message:
         rows=done["rows"],
         deletes=done["deletes"],
         splits=tuple((place, number) for place, number in done["splits"]),
+        partitions=frozenset(done["partitions"]),
         files=tuple(from_object(AddFile, json.loads(body)) for body, _ in bodies(_FILE)),
         matched=tuple(_matched(json.loads(body), data) for body, data in bodies(_MATCHED)),
         error=errors[0] if errors else None,

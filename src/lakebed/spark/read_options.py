@@ -72,7 +72,7 @@ class ReadOptions:
             version=_whole(own.get("version")),
             timestamp=own.get("timestamp"),
             tag=own.get("tag"),
-            columns=_names(own.get("columns")),
+            columns=names_in(own.get("columns")),
             where=own.get("where"),
             push_filters=_flag("push-filters", own.get("push-filters")),
             read_optimized=_flag("read-optimized", own.get("read-optimized") or own.get("read-optimised")),
@@ -143,7 +143,7 @@ def _flag(name: str, text: str | None) -> bool:
     return text is not None and text.lower() == "true"
 
 
-def _names(text: str | None) -> tuple[str, ...] | None:
+def names_in(text: str | None) -> tuple[str, ...] | None:
     """Names of columns: divided by commas, or, where a name has one itself, a JSON array."""
     if text is None:
         return None

@@ -12,22 +12,35 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
+from lakebed.core.change_rows import EARLIEST
 from lakebed.core.errors import InputError
 from lakebed.core.predicate import Node, conjunction, parse
 from lakebed.core.schema import Struct
 from lakebed.core.schema_spark import from_spark, to_spark
+from lakebed.engine.changes.span import find_span
 from lakebed.engine.scan import ScanOrder
 from lakebed.spark.arrow_scan import slices
 from lakebed.spark.catalogued import labelled, options_of
-from lakebed.spark.envelope import Envelope, seal, unseal
+from lakebed.spark.change_options import ChangeOptions, of_changes
+from lakebed.spark.envelope import seal, unseal
 from lakebed.spark.file_schema import loose, outwardly
 from lakebed.spark.pushed import taken
 from lakebed.spark.read_options import OWN, ReadOptions
+from lakebed.spark.slices import SlicePartition, arrow_schema_of
 from lakebed.spark.source_writer import LakebedWriter
+from lakebed.spark.stream_sink import StreamWriter
+from lakebed.spark.stream_source import ChangeReader, StreamReader, schema_of
 from lakebed.spark.write_options import WriteOptions
 from lakebed.view import TableView
 
@@ -55,6 +68,8 @@ class LakebedSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns that are asked for; from now on the source stays at the version that has them."""
+        if of_changes(self.options):
+            return self._change_schema()
         options = ReadOptions.parse(self.options)
         with options.view(self.config) as view:
             self._version = view.version
@@ -62,12 +77,25 @@ class LakebedSource(DataSource):
             columns = to_spark(outwardly(_columns(view, options.columns)), StructType)
         return labelled(columns, self.options, OWN)
 
+    def _change_schema(self) -> StructType:
+        options = ChangeOptions.parse(self.options)
+        with options.table(self.config) as table:
+            bounded = find_span(table._handle, EARLIEST, options.end, on_expired="error")
+            self._version = bounded.end
+            return schema_of(table, options, bounded.end)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """A reader of changes, micro-batch by micro-batch."""
+        return StreamReader(self.config, ChangeOptions.parse(self.options), schema, self._version)
+
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader; one that takes filters where Spark pushes any, since elsewhere it may not have the method.
 
         Up to Spark 4.3 what was planned for the filters of one query is used for others of the same frame: there
         filters are taken only from a caller who promises that there are no others.
         """
+        if of_changes(self.options):
+            return ChangeReader(self.config, ChangeOptions.parse(self.options), schema, self._version)
         options = ReadOptions.parse(options_of(schema, self.options))
         pinned = options if self._version is None else options.at(self._version)
         takes = options.push_filters or hasattr(DataSourceReader, "pushLimit")
@@ -78,13 +106,9 @@ class LakebedSource(DataSource):
         """A writer for rows of these columns; ``overwrite`` if they take the place of others."""
         return LakebedWriter(self.config, WriteOptions.parse(self.options), schema, overwrite)
 
-
-class SlicePartition(InputPartition):
-    """The work order of one task."""
-
-    def __init__(self, order: Envelope) -> None:
-        super().__init__(None)
-        self.order = order
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """A writer for one micro-batch; ``overwrite`` in the output mode complete."""
+        return StreamWriter(self.config, self.options, schema, complete=overwrite)
 
 
 class Reader(DataSourceReader):
@@ -116,7 +140,7 @@ class Reader(DataSourceReader):
         """The rows of a slice; none where there is nothing to read."""
         if not isinstance(partition, SlicePartition):
             return
-        schema = _arrow_schema(self._schema)
+        schema = arrow_schema_of(self._schema)
         for batch in unseal(partition.order).batches():
             yield batch if batch.schema.equals(schema) else batch.cast(schema)
 
@@ -150,9 +174,3 @@ def _check(view: TableView, wanted: Struct) -> None:
             found=", ".join(differing),
             fix="leave out schema(…), and cast after the read",
         )
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")

@@ -36,6 +36,7 @@ from lakebed.engine.upsert import key_of, row_kinds_of, upsert, upsert_order
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
+from lakebed.metastore import TableState
 from lakebed.spark.abandoned import remove_all, remove_but
 from lakebed.spark.message import Message
 from lakebed.spark.schemas import arrow_schema
@@ -137,6 +138,32 @@ class LakebedWriter(DataSourceArrowWriter):
         remove_all(self._files)
 
     @property
+    def prepared(self) -> Prepared:
+        """The draft that the write began with."""
+        return self._prepared
+
+    @property
+    def work(self) -> WriteTask | UpsertTask:
+        """What every task does."""
+        return self._work
+
+    def resume(self, prepared: Prepared, work: WriteTask | UpsertTask) -> None:
+        """Be the writer whose tasks have done this work."""
+        self._prepared, self._work = prepared, work
+
+    def commit_once(self, messages: Sequence[WriterCommitMessage | None], txn: tuple[str, int]) -> None:
+        """As ``commit``, for a transaction of an application; nothing is added if that has landed before."""
+        self._options = replace(self._options, txn=txn)
+        self.commit(messages)
+
+    def abort_once(self, messages: Sequence[Message], txn: tuple[str, int]) -> None:
+        """The files of these tasks go, unless the transaction has landed."""
+        with self._options.warehouse(self._config) as lake:
+            table = self._options.table(lake, self._config)
+            if table.transactions().get(txn[0], -1) < txn[1]:
+                table._store.delete_many([path for message in messages for path in message.paths])
+
+    @property
     def _reaches_metastore(self) -> bool:
         return self._config is not None or bool(self._options.connection)
 
@@ -196,7 +223,7 @@ class LakebedWriter(DataSourceArrowWriter):
         prepared, handle = self._prepared, table._handle
         if handle.table_id != prepared.table_id:
             raise NotFoundError(f"table {table.name} was dropped and made anew meanwhile", fix="run the write again")
-        draft = Draft(handle, handle.metastore.state(handle.table_id, prepared.version), alone=True)
+        draft = Draft(handle, self._base(table), alone=True)
         draft.commit_id = self._commit_id
         draft.metadata, draft.protocol = prepared.metadata, prepared.protocol
         draft.claims, draft.parameters = list(prepared.claims), dict(prepared.parameters)
@@ -213,6 +240,16 @@ class LakebedWriter(DataSourceArrowWriter):
                 fix="nothing was changed; run it again",
             )
         settle_after(draft)
+
+    def _base(self, table: Table) -> TableState:
+        """The version that the write was prepared with, or, if that has expired, a later one that is like it."""
+        try:
+            return table._state(self._prepared.version)
+        except NotFoundError:
+            newest = table._state()
+            if newest.metadata != self._prepared.metadata or newest.protocol != self._prepared.protocol:
+                raise
+            return newest
 
     def _operate(self, draft: Draft, rows: _Written, *, dynamic: bool) -> None:
         options = self._options

@@ -125,6 +125,7 @@ def gathered(done: Sequence[Message], key: KeySpec, *, whole_buckets: bool) -> U
         rows=sum(message.rows for message in done),
         deletes=sum(message.deletes for message in done),
         splits=list(dict.fromkeys(split for message in done for split in message.splits)),
+        partitions=frozenset().union(*(message.partitions for message in done)),
         matched=_whole(done, key),
     )
 

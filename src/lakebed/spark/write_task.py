@@ -64,6 +64,7 @@ class UpsertTask:
             rows=done.rows,
             deletes=done.deletes,
             splits=tuple(done.splits),
+            partitions=done.partitions,
             files=tuple(done.files),
             matched=tuple(matched),
         )

@@ -109,6 +109,11 @@ def num_bytes(order: ResolveOrder, files: Sequence[AddFile]) -> int:
     return width * sum(add.num_records or 0 for add in files)
 
 
+def read_bytes(order: ResolveOrder, files: Sequence[AddFile]) -> int:
+    """About what is read to match the keys of these files: other columns stay where they are."""
+    return min(num_bytes(order, files), sum(add.size for add in files))
+
+
 def whole_keys(order: ResolveOrder, files: Sequence[AddFile]) -> list[WholeKeys] | None:
     """The key columns of these files, from the process's memory or read now; None if polars cannot read them all.
 
