@@ -713,7 +713,7 @@ def from_the_future(shop: Shop) -> object:
         "metastore of a newer Lakebed",
         from_the_future,
         MetastoreVersionError,
-        "has a schema that this Lakebed does not know; expected schema version 3 or older; found schema version 99",
+        "has a schema that this Lakebed does not know; expected schema version 4 or older; found schema version 99",
     ),
     Case(
         "warehouse in a file",
