@@ -67,8 +67,11 @@ def upserts(found: dict[str, Any], size: int, contender: str) -> int:
 def label(phase: str, contender: str) -> str | None:
     """How a line of the chart is called; None if it is not in it."""
     if contender.startswith("lakebed"):
-        ways = {"upsert": contender, "read settled": "lakebed, settled"}
-        return ways.get(phase, "lakebed, unsettled" if contender.endswith("on-read") else "lakebed on-write")
+        if phase == "upsert":
+            return contender
+        table, _, frame = contender.partition(" to_")
+        state = "settled" if phase == "read settled" else "unsettled" if table.endswith("on-read") else "on-write"
+        return f"lakebed, {state}, to_{frame or 'arrow'}"
     if phase == "read settled":
         return None
     plain = {"upsert": "plain sorted write", "read": "plain read"}
