@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from lakebed.config import METASTORE, WAREHOUSE, Config, load
-from lakebed.core.errors import OptionError
+from lakebed.core.errors import NotFoundError, OptionError
 from lakebed.core.location import Location
 from lakebed.core.options import Options, find, normalise
+from lakebed.table import Table
 from lakebed.warehouse import Warehouse
 
 PATH = "path"
@@ -21,7 +22,9 @@ WRITING = (
     PATH, "merge-schema", "replace-where", "partition-overwrite-mode", "row-kind", "txn-app-id", "txn-version",
     *CREATING,
 )  # fmt: skip
-"""The options of a writer. A table of Spark's catalog passes the same options to both."""
+"""The options of a writer."""
+ROWS = (*READING, *WRITING)
+"""A table of Spark's catalog passes the same options to both."""
 _PROVIDER = "provider"
 _OF_CATALOG = (_PROVIDER, "owner", "location", "comment", "external", "is_managed_location", "collation")
 """What Spark's catalog adds to the options of a table that it knows."""
@@ -93,3 +96,31 @@ def location_in(path: str, options: Options) -> Location | None:
     (True, 'file:///lake/shop/orders')
     """
     return Location.parse(path, default_fs=options.default_fs) if "/" in path else None
+
+
+def table_in(lake: Warehouse, path: str, place: Location | None) -> Table:
+    """The table of a warehouse that a path means. Raises NotFoundError."""
+    found = lake.table(path) if place is None else lake.table_at(place.uri)
+    if found is None:
+        raise NotFoundError(f"no table of the warehouse is at {path}", fix="lake.register(name, path) first")
+    return found
+
+
+def no_warehouse(path: str, why: str = "") -> NotFoundError:
+    """What is wrong where neither the session nor the options name a warehouse."""
+    return NotFoundError(
+        f"table {path}: this Spark session knows no warehouse{why}",
+        fix="lakebed.connect(…, spark=spark), lakebed.spark.register(spark, …), or option('warehouse', …)",
+    )
+
+
+def choice(own: Mapping[str, str], name: str, choices: tuple[str, ...], default: str) -> str:
+    """An option that is one of some words. Raises OptionError.
+
+    >>> choice({"mode": "All"}, "mode", ("all", "append"), "append")
+    'all'
+    """
+    text = own.get(name, default).strip().lower()
+    if text not in choices:
+        raise OptionError(f"option {name!r} has a wrong value", expected=" or ".join(choices), found=repr(own[name]))
+    return text

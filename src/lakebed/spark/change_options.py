@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 
 from lakebed.config import Config
 from lakebed.core.change_rows import APPEND, EARLIEST, MODES, ON_EXPIRED
-from lakebed.core.errors import NotFoundError, OptionError
+from lakebed.core.errors import OptionError
 from lakebed.core.options import normalise
 from lakebed.engine.changes.span import Bound
-from lakebed.spark.addressed import PATH, connected, connection_options, location_in, opened, sorted_out
+from lakebed.spark.addressed import (
+    PATH,
+    choice,
+    connected,
+    connection_options,
+    location_in,
+    no_warehouse,
+    opened,
+    sorted_out,
+    table_in,
+)
 from lakebed.spark.read_options import names_in
 from lakebed.table import Table
 
@@ -71,15 +81,15 @@ class ChangeOptions:
         own, connection = sorted_out(given, OWN)
         if not own.get(PATH):
             raise OptionError("format('lakebed') was not told which table to read", fix="load('shop.orders')")
-        mode = _one_of(own, "mode", MODES, APPEND)
-        told = _one_of(own, "change-columns", ("true", "false"), "false" if mode == APPEND else "true")
+        mode = choice(own, "mode", MODES, APPEND)
+        told = choice(own, "change-columns", ("true", "false"), "false" if mode == APPEND else "true")
         return cls(
             path=own[PATH],
             start=_bound(own.get("start", EARLIEST)),
             end=None if "end" not in own else _bound(own["end"]),
             mode=mode,
             described=told == "true",
-            on_expired=_one_of(own, "on-expired", ON_EXPIRED, "error"),
+            on_expired=choice(own, "on-expired", ON_EXPIRED, "error"),
             columns=names_in(own.get("columns")),
             where=own.get("where"),
             limits=(_limit(own, LIMITS[0]), _limit(own, LIMITS[1]), _limit(own, LIMITS[2])),
@@ -93,29 +103,14 @@ class ChangeOptions:
         """The table, while the block runs. Raises NotFoundError."""
         config = connected(registered, self.connection)
         if config is None:
-            raise NotFoundError(
-                f"table {self.path}: this Spark session knows no warehouse, and changes are known to one only",
-                fix="lakebed.connect(…, spark=spark), lakebed.spark.register(spark, …), or option('warehouse', …)",
-            )
+            raise no_warehouse(self.path, ", and changes are known to one only")
         place = location_in(self.path, connection_options(config, self.connection))
         with opened(config) as lake:
-            found = lake.table(self.path) if place is None else lake.table_at(place.uri)
-            if found is None:
-                raise NotFoundError(
-                    f"no table of the warehouse is at {self.path}", fix="lake.register(name, path) first"
-                )
-            yield found
+            yield table_in(lake, self.path, place)
 
 
 def _bound(text: str) -> Bound:
     return int(text) if text.strip().isdecimal() else text
-
-
-def _one_of(own: Mapping[str, str], name: str, allowed: tuple[str, ...], default: str) -> str:
-    text = own.get(name, default).strip().lower()
-    if text not in allowed:
-        raise OptionError(f"option {name!r} has a wrong value", expected=" or ".join(allowed), found=repr(own[name]))
-    return text
 
 
 def _limit(own: Mapping[str, str], name: str) -> int | None:

@@ -8,25 +8,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from lakebed.config import Config
-from lakebed.core.errors import NotFoundError, OptionError
+from lakebed.core.errors import OptionError
 from lakebed.core.location import Location
 from lakebed.delta.log import read_log
 from lakebed.engine.point import LogPoint
 from lakebed.spark.addressed import (
     PATH,
-    READING,
-    WRITING,
+    ROWS,
+    choice,
     connected,
     connection_options,
     location_in,
+    no_warehouse,
     opened,
     sorted_out,
 )
 from lakebed.storage.store import open_store
 from lakebed.view import TableView
 from lakebed.warehouse import Warehouse
-
-OWN = (*READING, *WRITING)
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class ReadOptions:
         >>> ReadOptions.parse({"path": "shop.orders", "version": "5", "columns": "id, dt"})
         ReadOptions(path='shop.orders', version=5, ..., columns=('id', 'dt'), where=None, ...)
         """
-        own, connection = sorted_out(given, OWN)
+        own, connection = sorted_out(given, ROWS)
         if not own.get(PATH):
             raise OptionError(
                 "format('lakebed') was not told which table to read",
@@ -74,8 +73,8 @@ class ReadOptions:
             tag=own.get("tag"),
             columns=names_in(own.get("columns")),
             where=own.get("where"),
-            push_filters=_flag("push-filters", own.get("push-filters")),
-            read_optimized=_flag("read-optimized", own.get("read-optimized") or own.get("read-optimised")),
+            push_filters=_flag(own, "push-filters"),
+            read_optimized=_flag(own, "read-optimized") or _flag(own, "read-optimised"),
             connection=connection,
         )
 
@@ -94,7 +93,7 @@ class ReadOptions:
         place = location_in(self.path, options)
         if config is None:
             if place is None:
-                raise _no_warehouse(self.path)
+                raise no_warehouse(self.path)
             yield self._settled_only(self._of_log(place, config))
             return
         with opened(config) as lake:
@@ -122,13 +121,6 @@ class ReadOptions:
         return view.read_optimised() if self.read_optimized else view
 
 
-def _no_warehouse(path: str) -> NotFoundError:
-    return NotFoundError(
-        f"table {path}: this Spark session knows no warehouse",
-        fix="lakebed.connect(…, spark=spark), lakebed.spark.register(spark, …), or option('warehouse', …)",
-    )
-
-
 def _whole(text: str | None) -> int | None:
     if text is None:
         return None
@@ -137,10 +129,8 @@ def _whole(text: str | None) -> int | None:
     return int(text)
 
 
-def _flag(name: str, text: str | None) -> bool:
-    if text is not None and text.lower() not in ("true", "false"):
-        raise OptionError(f"option {name!r} has a wrong value", expected="true or false", found=repr(text))
-    return text is not None and text.lower() == "true"
+def _flag(own: Mapping[str, str], name: str) -> bool:
+    return choice(own, name, ("true", "false"), "false") == "true"
 
 
 def names_in(text: str | None) -> tuple[str, ...] | None:

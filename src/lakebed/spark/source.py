@@ -30,13 +30,14 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_spark import from_spark, to_spark
 from lakebed.engine.changes.span import find_span
 from lakebed.engine.scan import ScanOrder
+from lakebed.spark.addressed import ROWS
 from lakebed.spark.arrow_scan import slices
 from lakebed.spark.catalogued import labelled, options_of
 from lakebed.spark.change_options import ChangeOptions, of_changes
 from lakebed.spark.envelope import seal, unseal
 from lakebed.spark.file_schema import loose, outwardly
 from lakebed.spark.pushed import taken
-from lakebed.spark.read_options import OWN, ReadOptions
+from lakebed.spark.read_options import ReadOptions
 from lakebed.spark.slices import SlicePartition, arrow_schema_of
 from lakebed.spark.source_writer import LakebedWriter
 from lakebed.spark.stream_sink import StreamWriter
@@ -75,7 +76,7 @@ class LakebedSource(DataSource):
             self._version = view.version
             _predicate(view, options)
             columns = to_spark(outwardly(_columns(view, options.columns)), StructType)
-        return labelled(columns, self.options, OWN)
+        return labelled(columns, self.options, ROWS)
 
     def _change_schema(self) -> StructType:
         options = ChangeOptions.parse(self.options)

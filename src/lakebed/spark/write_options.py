@@ -7,22 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakebed.config import Config
-from lakebed.core.errors import NotFoundError, OptionError
+from lakebed.core.errors import OptionError
 from lakebed.spark.addressed import (
     CREATING,
     PATH,
-    READING,
-    WRITING,
+    ROWS,
+    choice,
     connected,
     connection_options,
     location_in,
+    no_warehouse,
     opened,
     sorted_out,
+    table_in,
 )
 from lakebed.table import Table
 from lakebed.warehouse import Warehouse
-
-OWN = (*READING, *WRITING)
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class WriteOptions:
         >>> WriteOptions.parse({"path": "shop.orders", "mergeSchema": "true"}).merge_schema
         True
         """
-        own, connection = sorted_out(given, OWN)
+        own, connection = sorted_out(given, ROWS)
         if not own.get(PATH):
             raise OptionError(
                 "format('lakebed') was not told which table to write; what Spark's catalog knows reaches readers only",
@@ -57,9 +57,9 @@ class WriteOptions:
             )
         return cls(
             path=own[PATH],
-            merge_schema=_choice(own, "merge-schema", ("false", "true")) == "true",
+            merge_schema=choice(own, "merge-schema", ("false", "true"), "false") == "true",
             replace_where=own.get("replace-where"),
-            dynamic=_choice(own, "partition-overwrite-mode", ("static", "dynamic")) == "dynamic"
+            dynamic=choice(own, "partition-overwrite-mode", ("static", "dynamic"), "static") == "dynamic"
             if "partition-overwrite-mode" in own
             else None,
             row_kind=own.get("row-kind"),
@@ -89,31 +89,18 @@ class WriteOptions:
         """The warehouse of the table, while the block runs. Raises NotFoundError if none is known."""
         config = connected(registered, self.connection)
         if config is None:
-            raise NotFoundError(
-                f"table {self.path}: this Spark session knows no warehouse",
-                fix="lakebed.connect(…, spark=spark), lakebed.spark.register(spark, …), or option('warehouse', …)",
-            )
+            raise no_warehouse(self.path)
         with opened(config) as lake:
             yield lake
 
     def table(self, lake: Warehouse, registered: Config | None) -> Table:
         """The table. Raises NotFoundError."""
         place = location_in(self.path, connection_options(connected(registered, self.connection), self.connection))
-        found = lake.table(self.path) if place is None else lake.table_at(place.uri)
-        if found is None:
-            raise NotFoundError(f"no table of the warehouse is at {self.path}", fix="lake.register(name, path) first")
-        return found
+        return table_in(lake, self.path, place)
 
     def is_name(self) -> bool:
         """Whether the table is named, and not its place."""
         return "/" not in self.path
-
-
-def _choice(own: Mapping[str, str], name: str, choices: tuple[str, ...]) -> str:
-    text = own.get(name, choices[0]).strip().lower()
-    if text not in choices:
-        raise OptionError(f"option {name!r} has a wrong value", expected=" or ".join(choices), found=repr(own[name]))
-    return text
 
 
 def _txn(own: Mapping[str, str]) -> tuple[str, int] | None:
