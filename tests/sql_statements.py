@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pytest
+
+import lakebed
 
 SCHEMA = pa.schema(
     [
@@ -121,6 +124,14 @@ class Statements:
             name: self.random.choice(VALUES[name]).format(a=self.random.choice([alias, more or alias]))
             for name in names
         }
+
+    def any(self, src: list[Row]) -> tuple[str, bool]:
+        """A statement, and whether it is to fail."""
+        kind = self.random.choice(["merge", "merge", "update", "delete", "insert"])
+        if kind == "merge":
+            return self.merge(src)
+        make = {"update": self.update, "delete": self.delete, "insert": self.insert}[kind]
+        return make(src), False
 
     def delete(self, src: list[Row]) -> str:
         """DELETE FROM t."""
@@ -276,3 +287,42 @@ def _literal(value: Any) -> str:
 def comparable(rows: Sequence[Row]) -> list[str]:
     """Rows that can be compared, NaN and all, in whatever order they come."""
     return sorted(repr(row) for row in rows)
+
+
+def run_statements(
+    lake: lakebed.Warehouse, model_of: Callable[[bool], Model], shape: str, seed: int, count: int
+) -> int:
+    """Run statements on one table, and compare its rows after each; returns how many changed it."""
+    lake.sql(SHAPES[shape])
+    lake.create_table("src", SCHEMA)
+    table, source = lake.table("t"), lake.table("src")
+    model = model_of(bool(table.primary_key))
+    statements = Statements(seed, model)
+    model.put(statements.rows(14, unique=model.keyed))
+    table.append(_table(model.rows))
+    changed = 0
+    for number in range(count):
+        src = statements.rows(statements.random.randrange(0, 9), unique=model.keyed or number % 2 == 0)
+        source.overwrite(_table(src))
+        before = list(model.rows)
+        text, several = statements.any(src)
+        try:
+            if several:
+                with pytest.raises(lakebed.DataError, match="several rows of the source"):
+                    lake.sql(text)
+            else:
+                lake.sql(text)
+            found = [tuple(row.values()) for row in table.to_arrow().to_pylist()]
+            assert comparable(found) == comparable(model.rows)
+        except BaseException as error:
+            raise AssertionError(f"{shape}, seed {seed}, number {number}: {text}\n{before}\n{src}") from error
+        changed += comparable(before) != comparable(model.rows)
+        if len(model.rows) < 5:
+            more = statements.rows(8, unique=True)
+            model.put(more)
+            table.append(_table(more))
+    return changed
+
+
+def _table(rows: Sequence[Row]) -> pa.Table:
+    return pa.table([pa.array([row[at] for row in rows], f.type) for at, f in enumerate(SCHEMA)], schema=SCHEMA)
