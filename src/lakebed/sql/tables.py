@@ -132,7 +132,13 @@ def _arguments(context: Context, cursor: Cursor, definition: Definition) -> tupl
     schema: Any = None
     if definition.like is not None:
         schema, arguments = _like(context.table(definition.like))
-    elif definition.query is None or definition.columns:
+    elif definition.query is not None and definition.columns:
+        raise cursor.error(
+            definition.columns[0],
+            "the query tells the columns",
+            fix="leave the column list out, and cast and name the columns in the query",
+        )
+    elif definition.query is None:
         schema = _schema(context, cursor, definition)
     for name, argument in _ARGUMENTS.items():
         value = given.pop(name, given.pop(f"lakebed.{name}", None))
