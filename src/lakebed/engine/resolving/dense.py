@@ -21,7 +21,7 @@ from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
 from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
 from lakebed.engine.scan import dead_rows, named
-from lakebed.storage.deletion_vector import from_arrow
+from lakebed.storage.deletion_vector import from_arrow, from_bits
 
 _SPARSE = 16
 """The range of the keys may be so many times larger than the rows of all files."""
@@ -33,7 +33,6 @@ _SCATTERED = 4
 _MOST_FILES = 2**16 - 1
 _AT_ONCE = 4
 """Units that are settled at a time share the memory for keys."""
-_NOWHERE = pl.Series([], dtype=pl.UInt32)
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
     for number, (add, keys) in enumerate(zip(files.unsettled, changed, strict=True), 1):
         lost = found.losers(number, _values(keys))
         live += keys.rows.height - len(lost)
-        if len(lost):
-            dead[add.path] = from_arrow(lost.to_arrow())
+        if lost:
+            dead[add.path] = lost
     replaced = 0
     for add, keys in zip(older, settled, strict=True):
         killed = _killed(order, add, found.owned(keys))
@@ -100,13 +99,13 @@ def _worth_it(order: ResolveOrder, changed: Sequence[AddFile], older: Sequence[A
     return sum(add.num_records or 0 for add in changed) >= _SCATTERED * groups
 
 
-def _killed(order: ResolveOrder, add: AddFile, positions: pl.Series) -> tuple[BitMap64, int] | None:
+def _killed(order: ResolveOrder, add: AddFile, positions: BitMap64) -> tuple[BitMap64, int] | None:
     """All dead rows of a settled file, and how many came along; None if none did."""
-    if not len(positions):
+    if not positions:
         return None
     with named(order.scan):
         before = dead_rows(order.store, add.deletion_vector) or BitMap64()
-    after = before | from_arrow(positions.to_arrow())
+    after = before | positions
     more = len(after) - len(before)
     return (after, more) if more else None
 
@@ -144,44 +143,48 @@ class _Range:
         """All keys of the unsettled files, ascending."""
         return self.changed[0] if len(self.changed) == 1 else (self.owner != 0).arg_true().cast(pl.Int64) + self.low
 
-    def losers(self, number: int, values: pl.Series) -> pl.Series:
+    def losers(self, number: int, values: pl.Series) -> BitMap64:
         """The positions of a file's rows whose key a later file has."""
-        if not len(values):
-            return _NOWHERE
-        return (self.owner.gather(_places(values, self.low)) != number).arg_true()
+        return _bitmap(self.owner.gather(_places(values, self.low)) != number) if len(values) else BitMap64()
 
-    def owned(self, keys: WholeKeys) -> pl.Series:
+    def owned(self, keys: WholeKeys) -> BitMap64:
         """The positions of a settled file's rows whose key any of the unsettled files has."""
         values = _values(keys)
         if not len(values):
-            return _NOWHERE
+            return BitMap64()
         if keys.ascending:
             return self._searched(values) if self._are_few(values) else self._looked_up_between(values)
         inside = values.is_between(self.low, self.high)
         if inside.all():
-            return self._looked_up(values)
+            return _bitmap(self._is_owned(values))
         places = inside.arg_true()
-        return places.gather(self._looked_up(values.gather(places)))
+        return from_arrow(places.filter(self._is_owned(values.gather(places))).to_arrow())
 
     def _are_few(self, values: pl.Series) -> bool:
         """Whether the keys between the first and the last of these are few against them."""
         return _FEW * sum(len(_between(some, values[0], values[-1])) for some in self.changed) <= len(values)
 
-    def _searched(self, values: pl.Series) -> pl.Series:
+    def _searched(self, values: pl.Series) -> BitMap64:
         wanted = _between(self.wanted, values[0], values[-1])
         at = values.search_sorted(wanted, "left")
-        return at.filter(values.gather(at) == wanted)
+        return from_arrow(at.filter(values.gather(at) == wanted).to_arrow())
 
-    def _looked_up_between(self, values: pl.Series) -> pl.Series:
+    def _looked_up_between(self, values: pl.Series) -> BitMap64:
         inside = _between(values, self.low, self.high)
         if not len(inside):
-            return _NOWHERE
+            return BitMap64()
         start = _first(values, self.low)
-        found = self._looked_up(inside)
-        return found + start if start else found
+        if not start:
+            return _bitmap(self._is_owned(inside))
+        return from_arrow((self._is_owned(inside).arg_true() + start).to_arrow())
 
-    def _looked_up(self, values: pl.Series) -> pl.Series:
-        return (self.owner.gather(_places(values, self.low)) != 0).arg_true()
+    def _is_owned(self, values: pl.Series) -> pl.Series:
+        return self.owner.gather(_places(values, self.low)) != 0
+
+
+def _bitmap(dead: pl.Series) -> BitMap64:
+    """The positions at which the series is true."""
+    return from_bits(dead.rechunk().to_arrow())
 
 
 def _between(values: pl.Series, low: int, high: int) -> pl.Series:
