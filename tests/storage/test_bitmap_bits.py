@@ -57,7 +57,9 @@ def test_positions_beyond_32_bits_are_left_to_others() -> None:
     assert to_mask(BitMap64([2**32]), 4) is None
 
 
-@given(st.lists(st.tuples(st.integers(0, 3 * ROWS), st.integers(1, 5000), st.integers(1, 3)), max_size=6), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 3 * ROWS), st.integers(1, 5000), st.integers(1, 3)), max_size=6), st.booleans()
+)
 def test_there_and_back(spans: list[tuple[int, int, int]], optimised: bool) -> None:
     positions = BitMap64()
     for start, count, step in spans:

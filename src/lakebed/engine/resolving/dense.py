@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import tombstones_of
-from lakebed.core.keyed import MergeEngine
+from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
 from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
@@ -25,7 +27,7 @@ from lakebed.storage.deletion_vector import from_arrow, from_bits
 
 _SPARSE = 16
 """The range of the keys may be so many times larger than the rows of all files."""
-_FEW = 32
+_FEW = 128
 """Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up. To search
 for one key takes about as long as to look up so many rows."""
 _SCATTERED = 4
@@ -73,16 +75,23 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
     return DenseResolution(dead, replaced, live - replaced)
 
 
+def suits(key: KeySpec) -> bool:
+    """Whether the keys of such a table may be looked up directly, if the numbers are near enough to each other."""
+    return key.engine is MergeEngine.DEDUPLICATE and not key.sequence and len(key.key) == 1
+
+
 def _suits(order: ResolveOrder, files: BucketFiles) -> bool:
-    if order.key.engine is not MergeEngine.DEDUPLICATE or order.key.sequence or order.where is not None:
+    if not suits(order.key) or order.where is not None:
         return False
-    if len(order.layout.keys) > 1 or len(files.unsettled) > _MOST_FILES or any(map(tombstones_of, files.unsettled)):
+    if len(files.unsettled) > _MOST_FILES or any(map(tombstones_of, files.unsettled)):
         return False
     return num_bytes(order, (*files.unsettled, *files.settled)) <= order.options.key_cache_size // _AT_ONCE
 
 
 def _candidates(order: ResolveOrder, files: BucketFiles, changed: Sequence[WholeKeys]) -> list[AddFile]:
-    """The settled files that may hold one of the keys."""
+    """The settled files that may hold one of the keys, or whose keys are known anyway."""
+    if all(kept_keys(order, add) is not None for add in files.settled):
+        return list(files.settled)
     ends = [values.gather([0, -1]) for keys in changed if len(values := _values(keys))]
     if not ends or any(values.dtype != pl.Int64 for values in ends):
         return list(files.settled)
@@ -145,7 +154,7 @@ class _Range:
 
     def losers(self, number: int, values: pl.Series) -> BitMap64:
         """The positions of a file's rows whose key a later file has."""
-        return _bitmap(self.owner.gather(_places(values, self.low)) != number) if len(values) else BitMap64()
+        return _bitmap(self._owner_of(values) != number) if len(values) else BitMap64()
 
     def owned(self, keys: WholeKeys) -> BitMap64:
         """The positions of a settled file's rows whose key any of the unsettled files has."""
@@ -165,7 +174,9 @@ class _Range:
         return _FEW * sum(len(_between(some, values[0], values[-1])) for some in self.changed) <= len(values)
 
     def _searched(self, values: pl.Series) -> BitMap64:
-        wanted = _between(self.wanted, values[0], values[-1])
+        wanted, values = _between(self.wanted, values[0], values[-1]), values.rechunk()
+        if not len(wanted):
+            return BitMap64()
         at = values.search_sorted(wanted, "left")
         return from_arrow(at.filter(values.gather(at) == wanted).to_arrow())
 
@@ -179,12 +190,22 @@ class _Range:
         return from_arrow((self._is_owned(inside).arg_true() + start).to_arrow())
 
     def _is_owned(self, values: pl.Series) -> pl.Series:
-        return self.owner.gather(_places(values, self.low)) != 0
+        return self._owner_of(values) != 0
+
+    def _owner_of(self, values: pl.Series) -> pl.Series:
+        """The owners of keys, all of which lie between the lowest and the highest.
+
+        Arrow looks them up in less than half of polars' time.
+        """
+        owner, pieces = self.owner.to_arrow(), _places(values, self.low).get_chunks()
+        return pl.Series(pa.chunked_array([pc.take(owner, one.to_arrow(), boundscheck=False) for one in pieces]))
 
 
 def _bitmap(dead: pl.Series) -> BitMap64:
     """The positions at which the series is true."""
-    return from_bits(dead.rechunk().to_arrow())
+    if _SPARSE * int(dead.sum()) <= len(dead):
+        return from_arrow(dead.arg_true().to_arrow())
+    return from_bits(dead.to_arrow())
 
 
 def _between(values: pl.Series, low: int, high: int) -> pl.Series:
