@@ -43,8 +43,9 @@ _SHARE_IF_SORTED = 5
 _LARGEST_BLOCK = 1 << 30
 # Files that are sorted, encoded and flushed at a time.
 _AT_ONCE = 4
-# The keys of so many rows are kept for the commit to settle them; those of more would not be a small part of the limit.
-_KEPT_ROWS = 1 << 21
+# The keys of a batch are kept for the commit to settle them, if they are so small a part of the limit.
+_KEPT_SHARE = 32
+_KEY_BYTES = 8
 
 
 class KeyedWriter:
@@ -171,10 +172,12 @@ class KeyedWriter:
         block = self._block()
         layout = UpsertLayout(block, self._order, self._buckets)
         self._partitions.update(map(partition_key, layout.partitions))
-        plans = list(layout.files())
-        paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
-        block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
+            # While keys are hashed and divided. If it fails, the first file to be written meets the same error.
+            pool.submit(block.begin, self._file)
+            plans = list(layout.files())
+            paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
+            block.expect(len(plans))
             writing: deque[Future[AddFile]] = deque()
             for path, plan in zip(paths, plans, strict=True):
                 reach(Step.WRITE_OPENED)
@@ -187,13 +190,17 @@ class KeyedWriter:
             self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
         pa.default_memory_pool().release_unused()
 
+    @property
+    def _keys_are_small(self) -> bool:
+        return self.rows * _KEY_BYTES <= self._order.options.writer_memory_limit // _KEPT_SHARE
+
     def _write_file(self, block: RowBlock, path: str, plan: FilePlan) -> AddFile:
         """Put the rows of one file in order and write it; files are written by several threads."""
         rows = plan.rows()
         kinds = block.kinds(rows)
         schema = self._file if kinds is None else self._file_with_kinds
         taken = block.taken(rows, kinds, schema)
-        if self._matched_next is not None and self.rows <= _KEPT_ROWS and not isinstance(taken, pa.Table):
+        if self._matched_next is not None and self._keys_are_small and not isinstance(taken, pa.Table):
             keep_written(self._matched_next, encode(path), taken)
         tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
         written = write_file(self._order.store, path, taken, schema, self._order.options, self._indexed)

@@ -48,15 +48,24 @@ def test_upserts_that_wait_keep_no_keys(tmp_path: Path) -> None:
     assert key_columns._shared.num_bytes == 0
 
 
+def test_a_batch_that_is_large_against_the_limit_keeps_no_keys(tmp_path: Path, reads: list[list[str]]) -> None:
+    lake = lakebed.connect(tmp_path, writer_memory_limit="8KiB")
+    t = lake.create_table("t", "id BIGINT, v BIGINT", primary_key=["id"], buckets=1, merge="on-write")
+    t.upsert([{"id": n, "v": 0} for n in range(100)])
+    assert len(reads) == 1
+    assert t.to_arrow().num_rows == 100
+
+
 def test_tables_with_a_sequence_keep_no_keys(tmp_path: Path) -> None:
     t = table(tmp_path, "on-write", sequence=["v"])
     t.upsert([{"id": n, "v": 0} for n in range(100)])
     assert key_columns._shared.num_bytes == 0
 
 
-def test_keys_of_text_are_kept_too(tmp_path: Path) -> None:
+def test_keys_of_text_are_not_kept(tmp_path: Path, reads: list[list[str]]) -> None:
     t = table(tmp_path, "on-write", "id STRING, v BIGINT")
     t.upsert([{"id": f"a{n}", "v": 0} for n in range(9)])
+    assert reads
     t.upsert([{"id": f"a{n}", "v": 1} for n in range(5, 12)])
     assert t.to_arrow().sort_by("id")["v"].to_pylist() == [0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1]
 

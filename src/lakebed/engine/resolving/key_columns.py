@@ -158,14 +158,15 @@ def whole_keys(order: ResolveOrder, files: Sequence[AddFile]) -> list[WholeKeys]
 
 
 def keep_written(order: ResolveOrder, path: str, rows: pl.DataFrame) -> None:
-    """Keep the keys of a file that this process has just written, in its order: they are matched next.
+    """Keep the keys of a file that this process has just written, if they are numbers: they are matched next.
 
     ``path`` is that of the file's action; ``rows`` has the key columns under their physical names.
     """
     stored, wanted = order.layout.stored(sequence=False, kind=False), rows.schema
     keys = rows.select(plain(pl.col(f.physical_name), wanted[f.physical_name]).alias(f.name) for f in stored)
-    name = _named(order, path)
-    kept = {name: WholeKeys(keys, ascending(keys, order.layout.keys))}
+    if any(kind != pl.Int64 for kind in keys.schema.values()):
+        return
+    kept = {_named(order, path): WholeKeys(keys, ascending(keys, order.layout.keys))}
     _shared.keep(kept, int(keys.estimated_size()), order.options.key_cache_size)
 
 
