@@ -112,8 +112,15 @@ def _of_callable(name: str, thing: object) -> Iterator[str]:
     yield ""
 
 
+_QUOTED = re.compile(r"(: |-> )'([^']*)'")
+
+
 def signature(name: str, thing: object) -> str:
-    """The call, without ``self``, an argument on each line if it is long."""
+    """The call, without ``self``, an argument on each line if it is long; types are shown without quotes."""
+    return _QUOTED.sub(r"\1\2", _signature(name, thing))
+
+
+def _signature(name: str, thing: object) -> str:
     made = inspect.signature(thing)  # type: ignore[arg-type]
     parameters = [p for p in made.parameters.values() if p.name not in ("self", "cls")]
     made = made.replace(parameters=parameters)
@@ -136,16 +143,7 @@ _EXAMPLE = re.compile(r"(?:^>>> .*\n?(?:^(?!>>> )\S.*\n?|^\.\.\. ?.*\n?|^[ \t]+\
 
 
 def markdown(docstring: str) -> str:
-    """A docstring's text: double backticks become single ones, examples become code.
-
-    >>> print(markdown("Give ``x``.\\n\\n>>> 1 + 1\\n2"))
-    Give `x`.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    """
+    """A docstring's text: double backticks become single ones, examples become code."""
     pieces: list[str] = []
     at = 0
     for found in _EXAMPLE.finditer(docstring):
@@ -157,5 +155,4 @@ def markdown(docstring: str) -> str:
 
 
 def _prose(text: str) -> str:
-    drawn = re.sub(r"^::\n\n((?:    .*\n?|\n)+)", r"```text\n\1```\n", text, flags=re.MULTILINE)
-    return drawn.replace("``", "`") if drawn is text or "```" not in drawn else drawn
+    return text.replace("``", "`")
