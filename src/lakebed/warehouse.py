@@ -43,11 +43,11 @@ class Warehouse(FileLoading, Maintaining):
     Close it when done, or use it as a context manager.
     """
 
-    def __init__(self, config: Config, distribution: Distribution | None = None) -> None:
+    def __init__(self, config: Config, distribution: Distribution | None = None, *, create: bool = True) -> None:
         self._config = config
         self._options = config.options
         self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
-        self._metastore: Metastore = open_metastore(config.metastore_url)
+        self._metastore: Metastore = open_metastore(config.metastore_url, create=create)
         self._distribution = distribution
 
     def __repr__(self) -> str:
