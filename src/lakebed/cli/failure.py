@@ -26,7 +26,7 @@ READER_GONE = 141
 
 @contextmanager
 def told(*, debug: bool) -> Iterator[None]:
-    """Errors of the block are told on standard error, and end the command. With ``debug`` they are raised as they are."""
+    """Errors of the block are told on standard error, and end the command; with ``debug`` they are raised instead."""
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         try:

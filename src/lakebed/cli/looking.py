@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from lakebed.cli import amounts, screen
 from lakebed.cli.arguments import Limit, Table, Tag, Timestamp, Version, Where, only_one
 from lakebed.cli.screen import FAINT, NAME, WARN, Cell, Column
 from lakebed.cli.session import Session
+
+if TYPE_CHECKING:
+    from lakebed.metastore.overview import Overview
 
 
 def ls(
@@ -23,10 +26,16 @@ def ls(
             metastore.namespace(namespace)
         found = metastore.overviews(namespace)
     if session.json:
-        screen.dump([{"table": str(one), **screen.plain(one)} for one in found])
+        screen.dump([overview_record(one) for one in found])
         return
     columns = [Column("table", style=NAME), *(Column(name, right=True) for name in _LISTED), Column("changed")]
     screen.table(columns, map(_listed, found), empty="no tables yet")
+
+
+def overview_record(one: Overview) -> dict[str, Any]:
+    """What ``ls`` tells programs of a table."""
+    facts = {name: value for name, value in screen.plain(one).items() if name != "timestamp"}
+    return {"table": str(one), **facts, "changed": amounts.iso(one.timestamp)}
 
 
 _LISTED = ("version", "rows", "size", "files", "unsettled")
@@ -114,9 +123,7 @@ def _version_record(one: Any) -> dict[str, Any]:
 def _version_row(one: Any) -> list[str | Cell]:
     metrics = _metrics(one)
     files = [
-        f"{sign}{count}"
-        for sign, names in (("+", _FILES_IN), ("−", _FILES_OUT))
-        if (count := _counted(metrics, names))
+        f"{sign}{count}" for sign, names in (("+", _FILES_IN), ("−", _FILES_OUT)) if (count := _counted(metrics, names))
     ]
     rows_in, rows_out = (_counted(metrics, names) for names in (_ROWS_IN, _ROWS_OUT))
     style = FAINT if one.kind.value in _MAINTENANCE else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +11,12 @@ from typer.core import TyperGroup
 from lakebed.cli import failure
 from lakebed.cli.looking import files, history, ls
 from lakebed.cli.making import init
+from lakebed.cli.migrating import migrate
+from lakebed.cli.moving import export, import_, recover
 from lakebed.cli.session import Session
 from lakebed.cli.showing import show
+from lakebed.cli.upkeep import compact, expire, maintain, settle, vacuum
+from lakebed.cli.versions import diff, restore, tag
 
 _VALUED = ("--warehouse", "-w", "--metastore", "-m")
 _FLAGS = ("--json", "--spark", "--debug")
@@ -98,8 +102,14 @@ def begin(
     context.obj = Session(warehouse, metastore, json, spark, debug)
 
 
-for command in (init, ls, show, history, files):
-    app.command(rich_help_panel="Look")(command)
+PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
+    "Look": (ls, show, history, files, diff),
+    "Move": (init, import_, export, recover, migrate),
+    "Keep": (settle, compact, vacuum, expire, maintain, tag, restore),
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(command.__name__.strip("_"), rich_help_panel=panel)(command)
 
 
 def main() -> None:

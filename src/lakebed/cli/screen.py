@@ -60,14 +60,24 @@ def console(stream: TextIO | None = None) -> Console:
     return Console(file=stream or sys.stdout, highlight=False, markup=False, soft_wrap=False)
 
 
+def visible(text: str) -> str:
+    """The text with what would steer a terminal, or break a line, made visible: data may hold anything.
+
+    >>> visible("a\x1b[31m"), visible("tab\there")
+    ('a\\x1b[31m', 'tab\\there')
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def say(*parts: str | Cell) -> None:
     """One line of text."""
     if not is_terminal(sys.stdout):
-        _line("".join(map(str, parts)))
+        _line(visible("".join(map(str, parts))))
         return
     from rich.text import Text
 
-    console().print(Text.assemble(*((p, "") if isinstance(p, str) else (p.text, p.style) for p in parts)))
+    pieces = [Cell(part) if isinstance(part, str) else part for part in parts]
+    console().print(Text.assemble(*((visible(piece.text), piece.style) for piece in pieces)), soft_wrap=True)
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], *, empty: str = "nothing") -> None:
@@ -82,7 +92,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str | Cell]], *, em
 
 
 def _plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) -> None:
-    lines = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
+    lines = [[visible(column.name) for column in columns], *([visible(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
     for line in lines:
         padded = [
@@ -100,15 +110,23 @@ def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]])
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
     for column in columns:
         made.add_column(
-            column.name,
+            Text(visible(column.name)),
             justify="right" if column.right else "left",
             style=column.style,
             no_wrap=not column.wrap,
             overflow="fold" if column.wrap else "ellipsis",
         )
     for row in rows:
-        made.add_row(*(Text(cell.text, cell.style) if isinstance(cell, Cell) else cell for cell in row))
+        made.add_row(*(_rich_cell(cell) for cell in row))
     console().print(made)
+
+
+def _rich_cell(cell: Any) -> Any:
+    from rich.text import Text
+
+    if isinstance(cell, Cell):
+        return Text(visible(cell.text), cell.style)
+    return Text(visible(cell)) if isinstance(cell, str) else cell
 
 
 def facts(pairs: Iterable[tuple[str, str | Cell]]) -> None:

@@ -97,7 +97,9 @@ def _spark(*, wanted: bool) -> Iterator[Any]:
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise LakebedError("--spark needs pyspark, which is not installed", fix="pip install 'lakebed[spark]'") from error
+        raise LakebedError(
+            "--spark needs pyspark, which is not installed", fix="pip install 'lakebed[spark]'"
+        ) from error
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",

@@ -12,6 +12,7 @@ import typer
 
 from lakebed.cli import amounts, screen
 from lakebed.cli.arguments import Table
+from lakebed.cli.looking import overview_record
 from lakebed.cli.screen import BAD, FAINT, NAME, WARN, Cell, Column
 from lakebed.cli.session import Session
 
@@ -74,7 +75,10 @@ def _facts(page: Page) -> list[tuple[str, str | Cell]]:
         ("partitions", ", ".join(page.state.metadata.partition_columns)),
         ("properties", ", ".join(f"{name}={value}" for name, value in _properties(page).items())),
         ("tags", ", ".join(f"{tag.name} → {tag.version}" for tag in page.tags)),
-        ("log", Cell(f"{one.unpublished} version(s) not published: lakebed doctor --fix", BAD) if one.unpublished else ""),
+        (
+            "log",
+            Cell(f"{one.unpublished} version(s) not published: lakebed doctor --fix", BAD) if one.unpublished else "",
+        ),
     ]
 
 
@@ -111,9 +115,7 @@ def _record(page: Page) -> dict[str, Any]:
     metadata = page.state.metadata
     key = KeySpec.of(metadata)
     return {
-        "table": str(page.overview),
-        **screen.plain(page.overview),
-        "changed": amounts.iso(page.overview.timestamp),
+        **overview_record(page.overview),
         "comment": metadata.description,
         "columns": [
             {"name": c.name, "type": type_ddl(c.type), "nullable": c.nullable, "comment": c.comment}

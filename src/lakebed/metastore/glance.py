@@ -31,7 +31,9 @@ class Glance(Overviews, Namespaces, States, Buckets, Tags):
         wanted = str(TableName.parse(name))
         known = {str(table): table for table in self.overviews()}
         if wanted not in known:
-            raise NotFoundError(f"there is no table {wanted}", fix=did_you_mean(wanted, list(known)) or "see `lakebed ls`")
+            raise NotFoundError(
+                f"there is no table {wanted}", fix=did_you_mean(wanted, list(known)) or "see `lakebed ls`"
+            )
         return known[wanted]
 
 

@@ -15,7 +15,7 @@ def open_database(url: str, *, create: bool = True, patience: float = 30.0) -> D
     """
     address = parse_address(url)
     if address.is_sqlite:
-        _prepare_file(address, create=create)
+        prepare_file(address, create=create)
     database = Database(address, patience)
     try:
         database.probe()
@@ -26,7 +26,7 @@ def open_database(url: str, *, create: bool = True, patience: float = 30.0) -> D
     return database
 
 
-def _prepare_file(address: Address, *, create: bool) -> None:
+def prepare_file(address: Address, *, create: bool) -> None:
     path = address.path
     if not create and not path.exists():
         raise MetastoreError(f"there is no metastore at {path}", fix="check the path, or create the warehouse first")

@@ -93,7 +93,7 @@ class Overviews(Part):
         query = _ALL if namespace is None else _ALL.where(_TABLES.namespace == namespace)
 
         def work(connection: Connection) -> list[Overview]:
-            return sorted((_overview(row) for row in connection.execute(query)), key=lambda one: str(one))
+            return sorted((_overview(row) for row in connection.execute(query)), key=str)
 
         return self._database.read(work)
 
