@@ -29,6 +29,7 @@ from lakebed.core.errors import (
     OptionError,
     PredicateError,
     SchemaError,
+    SqlError,
     StorageError,
     UnsupportedFeatureError,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "PredicateError",
     "PublicationWarning",
     "SchemaError",
+    "SqlError",
     "StorageError",
     "Table",
     "TableView",

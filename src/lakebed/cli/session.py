@@ -59,18 +59,11 @@ class Session:
     @contextmanager
     def lake(self) -> Iterator[Warehouse]:
         """The warehouse, with Spark if ``--spark`` was given. One that is not there is not made."""
-        from lakebed.warehouse import Warehouse
+        from lakebed.connection import open_warehouse
 
         config = self.config()
-        with _there(config), _spark(wanted=self.spark) as spark:
-            if spark is None:
-                opened = Warehouse(config, create=False)
-            else:
-                from lakebed.spark.session import attach
-
-                opened = Warehouse(config, attach(spark, config), create=False)
-            with opened:
-                yield opened
+        with _there(config), _spark(wanted=self.spark) as spark, open_warehouse(config, spark, create=False) as opened:
+            yield opened
 
 
 @contextmanager
