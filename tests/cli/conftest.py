@@ -36,10 +36,9 @@ class Done:
 Run = Callable[..., Done]
 
 
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Path:
+def make_warehouse(path: Path) -> Path:
     """A warehouse with a table of each kind: keyed and unsettled, partitioned, and empty."""
-    with lakebed.connect(tmp_path / "w") as lake:
+    with lakebed.connect(path) as lake:
         lake.create_namespace("shop")
         orders = lake.create_table(
             "shop.orders",
@@ -60,7 +59,13 @@ def warehouse(tmp_path: Path) -> Path:
         events.append([{"n": 1, "day": "mon"}, {"n": 2, "day": "tue"}])
         events.overwrite([{"n": 3, "day": "mon"}], where="day = 'mon'")
         lake.create_table("nothing", "n BIGINT")
-    return tmp_path / "w"
+    return path
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """A warehouse of its own for a test."""
+    return make_warehouse(tmp_path / "w")
 
 
 @pytest.fixture

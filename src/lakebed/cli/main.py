@@ -9,10 +9,12 @@ import typer
 from typer.core import TyperGroup
 
 from lakebed.cli import failure
+from lakebed.cli.doctoring import doctor
 from lakebed.cli.looking import files, history, ls
 from lakebed.cli.making import init
 from lakebed.cli.migrating import migrate
 from lakebed.cli.moving import export, import_, recover
+from lakebed.cli.querying import query
 from lakebed.cli.session import Session
 from lakebed.cli.showing import show
 from lakebed.cli.upkeep import compact, expire, maintain, settle, vacuum
@@ -104,12 +106,14 @@ def begin(
 
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Look": (ls, show, history, files, diff),
+    "Ask": (query,),
     "Move": (init, import_, export, recover, migrate),
-    "Keep": (settle, compact, vacuum, expire, maintain, tag, restore),
+    "Keep": (settle, compact, vacuum, expire, maintain, tag, restore, doctor),
 }
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(command.__name__.strip("_"), rich_help_panel=panel)(command)
+app.command("sql", rich_help_panel="Ask", help="The same as query.")(query)
 
 
 def main() -> None:
