@@ -29,6 +29,7 @@ from lakebed.engine.distribution import Distribution
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.publication import follow, publish_versions
+from lakebed.engine.user import user_name
 from lakebed.maintaining import Maintaining
 from lakebed.metastore import Metastore, open_metastore
 from lakebed.records import column_names, comment_text
@@ -198,7 +199,7 @@ class Warehouse(FileLoading, Maintaining):
             read_version=-1,
             claims=(Claim(Kind.CREATE),),
             actions=(table_protocol(metadata.schema, metadata.configuration, partitions), metadata),
-            info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
+            info={"userName": user_name(), "operationParameters": {"partitionBy": json.dumps(list(partitions))}},
         )
         self._metastore.namespace(table_name.namespace)  # before a directory is made
         store.make_dir("_delta_log")

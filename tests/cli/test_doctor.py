@@ -128,7 +128,7 @@ BROKEN: dict[Callable[[Broken], None], tuple[str, str, str, str]] = {
     unknown_schema: ("metastore", "error", "schema that this Lakebed does not know", "use the Lakebed that made it"),
     no_metastore: ("metastore", "error", "there is no metastore", "create the warehouse first"),
     bad_settings: ("settings", "error", "unknown option 'batchsize'", "use 'batch_size'"),
-    unwritable_storage: ("storage", "error", "files cannot be written", "right to write"),
+    unwritable_storage: ("storage", "error", "files cannot be written", "use another place"),
     missing_file: ("files", "error", "1 file(s) missing", "from a backup"),
     truncated_file: ("files", "error", "1 damaged file(s)", "from a backup"),
     corrupt_footer: ("files", "error", "1 damaged file(s)", "from a backup"),
@@ -146,6 +146,8 @@ def broken(warehouse: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
     java.chmod(0o755)
+    with lakebed.connect(warehouse) as lake:
+        lake.table("shop.orders").compact()  # so that nothing is left to do
     return Broken(warehouse, tmp_path, monkeypatch)
 
 
@@ -228,6 +230,21 @@ def test_a_deep_look_opens_every_file(run, broken: Broken, monkeypatch: pytest.M
     monkeypatch.setattr(tables, "SAMPLED", 0)
     assert run("doctor").code == 0
     assert run("doctor", "--deep").code == 1
+
+
+def test_no_right_to_write(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write anywhere, so that the storage's answer is made up here."""
+    from lakebed.config import load
+    from lakebed.doctor.place import examine_storage
+    from lakebed.storage.store import Store
+
+    def refuse(*_: object, **__: object) -> None:
+        raise lakebed.AccessError("s3://b/w: no permission")
+
+    monkeypatch.setattr(Store, "put", refuse)
+    [found] = examine_storage(load(warehouse))
+    assert (found.check, found.level) == ("storage", Level.ERROR)
+    assert "right to write" in found.fix
 
 
 def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:

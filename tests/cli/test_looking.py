@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from pathlib import Path
 
 import lakebed
@@ -69,6 +70,7 @@ def test_history(run) -> None:
         (6, "upsert", 1, None),
         (5, "delete", None, 5),
     ]
+    assert {one["who"] for one in found} == {getpass.getuser()}
     assert "--limit 20" in run("history", "shop.orders", "-n", "2").out
 
 
@@ -89,7 +91,9 @@ def test_files(run, warehouse: Path) -> None:
 def test_an_unpublished_version_shows(run, warehouse: Path, hold_publication) -> None:
     hold_publication(lambda lake: lake.table("events").append([{"n": 9, "day": "mon"}]))
     assert "1 unpublished" in run("ls").out
-    assert "not in the open log yet" in run("history", "events").out
+    told = run("history", "events").out
+    assert "append *" in told
+    assert "* not in the open log yet" in told
     assert "lakebed doctor --fix" in run("show", "events").out
 
 

@@ -74,11 +74,16 @@ def history(context: typer.Context, table: Table, limit: Limit = 20) -> None:
         Column("who"),
         Column("details", wrap=True, style=FAINT),
     ]
-    screen.table(columns, map(_version_row, shown))
+    # Beside the others a narrow screen has no room for details.
+    kept = len(columns) - (screen.width() < _NARROW)
+    screen.table(columns[:kept], [_version_row(one)[:kept] for one in shown])
+    if not all(one.published for one in shown):
+        screen.say(Cell("* not in the open log yet: lakebed doctor --fix", WARN))
     if len(found) > limit:
         screen.say(Cell(f"older versions: lakebed history {table} --limit {10 * limit}", FAINT))
 
 
+_NARROW = 100
 # What commits count, under the names that Delta gives it.
 _ROWS_IN = ("numOutputRows", "numTargetRowsInserted")
 _ROWS_OUT = ("numDeletedRows", "numUpdatedRows", "numTargetRowsDeleted", "numTargetRowsUpdated")
@@ -130,12 +135,12 @@ def _version_row(one: Any) -> list[str | Cell]:
     return [
         str(one.version),
         amounts.time(one.timestamp),
-        Cell(one.kind.value, style),
+        Cell(one.kind.value + ("" if one.published else " *"), style if one.published else WARN),
         f"+{rows_in:,}" if rows_in else "",
         f"−{rows_out:,}" if rows_out else "",
         " ".join(files),
         _who(one),
-        _details(one, metrics) if one.published else Cell("not in the open log yet", WARN),
+        _details(one, metrics),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from typing import Any
 
@@ -36,13 +35,11 @@ def show_table(rows: pa.Table, limit: int | None = None) -> None:
 
 
 def _fits(names: list[str], cells: list[list[str | Cell]]) -> bool:
-    if not screen.is_terminal(sys.stdout):
-        return True
     widths = [
         max([len(name), *(min(len(str(c)), _NARROWEST) for c in column)])
         for name, column in zip(names, cells, strict=True)
     ]
-    return sum(widths) + 2 * len(widths) <= screen.console().width
+    return sum(widths) + 2 * len(widths) <= screen.width()
 
 
 def _down(names: list[str], lines: list[tuple[str | Cell, ...]]) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 NAME = "bold"
+HEAD = "bold cyan"
 GOOD = "green"
 BAD = "red"
 # Yellow is not readable on white, nor blue on black; this orange is on both.
@@ -51,6 +52,11 @@ class Cell:
 def is_terminal(stream: TextIO) -> bool:
     """Whether a person looks at the stream; ``TERM=dumb`` counts as a pipe."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def width() -> int:
+    """How many letters fit on a line; many where nobody looks."""
+    return console().width if is_terminal(sys.stdout) else 1_000
 
 
 def console(stream: TextIO | None = None) -> Console:
@@ -103,11 +109,10 @@ def _plain_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]
 
 
 def _rich_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]]) -> None:
-    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=HEAD)
     for column in columns:
         made.add_column(
             Text(visible(column.name)),
