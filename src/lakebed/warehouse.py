@@ -213,6 +213,10 @@ class Warehouse(FileLoading, Maintaining):
             return self._root.child(f"{name.namespace}/{name.name}")
         return Location.parse(location, default_fs=self._options.default_fs)
 
+    def _place_of(self, name: str) -> str:
+        """Where a table of that name is, unless its location was given."""
+        return self._place(TableName.parse(name), None).uri
+
     def _refuse_taken(self, name: TableName, store: Store) -> None:
         """Raise if the place is another table's; the metastore decides about names and places once more."""
         place = store.location

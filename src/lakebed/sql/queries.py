@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakebed.core.errors import SqlError
@@ -14,8 +15,17 @@ from lakebed.sql.references import Query, Reference, read_query
 from lakebed.sql.rows import Rows
 from lakebed.sql.spark_engine import SparkEngine
 
-Extra = Mapping[str, Rows]
-"""Rows that a query knows besides tables, by their names in small letters."""
+
+@dataclass(frozen=True)
+class Known:
+    """Rows that a query knows by a name of its own."""
+
+    rows: Rows
+    full: tuple[str, ...] = ()
+    """What their columns may be qualified with besides."""
+
+
+Extra = Mapping[str, Known]
 
 
 def engine_of(context: Context) -> SparkEngine | EmbeddedEngine:
@@ -38,7 +48,11 @@ def run_query(context: Context, span: Span, *, start: int | None = None, extra: 
     query = read_query(context.source, span, context.parameters)
     reads: list[tuple[Reference, Rows]] = []
     for reference in query.references:
-        rows = (extra or {}).get(".".join(reference.parts).casefold()) or resolve(context, reference)
+        known = (extra or {}).get(".".join(reference.parts))
+        if known is not None:
+            reads.append((replace(reference, full=known.full), known.rows))
+            continue
+        rows = resolve(context, reference)
         if rows is not None:
             reads.append((reference, rows))
         elif not isinstance(engine, SparkEngine):
@@ -66,4 +80,4 @@ def pass_on(context: Context, cursor: Cursor) -> Any:
             expected="SELECT, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SHOW, DESCRIBE or CALL",
             fix="lakebed.connect(…, spark=spark)",
         )
-    return context.spark.sql(context.source.text, context.parameters, {}, context.source.text, [(0, 0)])
+    return context.spark.sql(context.source.text, context.parameters, {}, context.source.text)

@@ -16,7 +16,6 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakebed.core.errors import SqlError
 from lakebed.sql.cursor import Cursor, Name, Span
-from lakebed.sql.place import pointed
 from lakebed.sql.source import Source, Word
 
 _VERSIONED = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
@@ -55,6 +54,8 @@ class Reference:
     end: int
     node: exp.Table = field(hash=False, repr=False)
     lifted: Lifted | None = None
+    full: tuple[str, ...] = ()
+    """What columns may be qualified with besides its alias."""
 
     @property
     def alias(self) -> str | None:
@@ -130,7 +131,7 @@ def _syntax_error(source: Source, error: ParseError) -> SqlError:
     begin = sum(len(text) + 1 for text in lines[: line - 1])
     end = begin + column - (source.shift if line == 1 else 0)
     what = f"unexpected {word!r}" if word else "the statement ends too early"
-    return pointed(source.text, max(0, end - max(1, len(word))), end, what, expected="a query of Spark's SQL")
+    return source.error(max(0, end - max(1, len(word))), end, what, expected="a query of Spark's SQL")
 
 
 def _is_shadowed(node: exp.Expression, name: str) -> bool:

@@ -211,18 +211,28 @@ def _column(cursor: Cursor, definition: Definition) -> None:
     definition.columns.append(_typed(cursor, definition))
 
 
-def _typed(cursor: Cursor, definition: Definition) -> Span:
-    """Go past a column and its type; ``PRIMARY KEY`` behind it makes it the key."""
+def past_type(cursor: Cursor, *stops: str) -> Span:
+    """Go past a type and what is said of it, up to one of these words, a comma or a closing parenthesis."""
     first, depth = cursor.at, 0
-    name = cursor.name("the name of a column")
     while not cursor.at_end:
         word = cursor.word
         assert word is not None
-        if depth == 0 and (word.kind in (TokenType.COMMA, TokenType.R_PAREN) or cursor.sees("PRIMARY", "KEY")):
+        ends = word.kind in (TokenType.COMMA, TokenType.R_PAREN) or any(cursor.sees(*stop.split()) for stop in stops)
+        if depth == 0 and ends:
             break
         depth += word.kind in (TokenType.LT, TokenType.L_PAREN)
         depth -= word.kind in (TokenType.GT, TokenType.R_PAREN)
         cursor.at += 1
+    if cursor.at == first:
+        cursor.fail(expected="a type such as BIGINT or ARRAY<STRING>")
+    return cursor.span(first)
+
+
+def _typed(cursor: Cursor, definition: Definition) -> Span:
+    """Go past a column and its type; ``PRIMARY KEY`` behind it makes it the key."""
+    first = cursor.at
+    name = cursor.name("the name of a column")
+    past_type(cursor, "PRIMARY KEY")
     span = cursor.span(first)
     if cursor.take("PRIMARY", "KEY"):
         definition.primary_key.append(name)
