@@ -34,7 +34,9 @@ def test_every_exit_code_is_told() -> None:
 def test_every_global_option_is_told() -> None:
     section = PAGE.partition("## Options of every command\n")[2].partition("\nExit codes")[0]
     options = [name for one in get_command(app).params for name in one.opts if name.startswith("--")]
-    ours = [name for name in options if name not in ("--version", "--help", "--install-completion", "--show-completion")]
+    ours = [
+        name for name in options if name not in ("--version", "--help", "--install-completion", "--show-completion")
+    ]
     assert re.findall(r"`(--\w+)`", section) == ours
 
 
@@ -50,5 +52,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for command, expected in re.findall(r"^\$ lakebed (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
             done = CliRunner().invoke(app, shlex.split(command))
             assert done.exit_code == 0, (command, done.stderr)
+            if expected.strip() == "…":
+                continue
             same = doctest.OutputChecker().check_output(expected.replace("…", "..."), done.stdout, doctest.ELLIPSIS)
             assert same, f"$ lakebed {command}\n{done.stdout}"
