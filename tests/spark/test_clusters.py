@@ -26,10 +26,14 @@ WHOLE = {
     "keys": ["behaviour/test_keys.py"],
     "write": ["spark/test_write.py", "spark/test_save_modes.py"],
     "read": ["spark/test_native_scan.py", "spark/test_unsettled.py", "spark/test_source.py"],
+    "streams": ["spark/test_stream_source.py", "spark/test_stream_consumers.py", "spark/test_stream_sink.py"],
+    "change messages": ["spark/test_cdc.py"],
     "maintain": ["spark/test_maintenance.py", "spark/test_point_queries.py", "spark/test_histories.py"],
 }
 # Here the metastore of every warehouse is the same, and the test is about two.
 OTHERS = ("-m", "not soak", "-k", "not test_tables_of_another_warehouse")
+# The function that a table makes for foreachBatch does not go to a server.
+CONNECT = (*OTHERS[:-1], f"{OTHERS[-1]} and not test_batches_for_each_batch")
 BEHAVIOUR = ("-k", "[spark")
 SHORT = [
     "behaviour/test_rows.py::test_save_modes",
@@ -79,5 +83,6 @@ def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone", "connect"])
 def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
-        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else OTHERS))
+        others = CONNECT if kind == "connect" else OTHERS
+        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else others))
     assert " passed" in told
