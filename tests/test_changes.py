@@ -370,7 +370,7 @@ def test_all_rows_are_seen_with_the_last_schema(local_lake: lakebed.Warehouse, m
     assert table.changes(1, 2).schema.names[:4] == ["id", "n", "gone", "s"]
 
 
-@pytest.mark.parametrize("merge", MERGES)
+@pytest.mark.parametrize("merge", MERGES[:2])  # the third leaves nothing to be compacted
 def test_a_commit_during_a_compaction_is_neither_lost_nor_doubled(local_lake: lakebed.Warehouse, merge: str) -> None:
     """Hudi #18847, PR #8611: what lands while a compaction is about to, from whatever version on it is read."""
     table = local_lake.create_table("t", "id BIGINT, n INT", primary_key=["id"], buckets=1, merge=merge)

@@ -38,6 +38,22 @@ def test_every_table_has_its_turn(local_lake: lakebed.Warehouse) -> None:
     assert (keyed.count(), plain.count()) == (2, 6)
 
 
+def test_each_table_says_how_long_it_keeps_what_is_old(local_lake: lakebed.Warehouse) -> None:
+    tables = [
+        local_lake.create_table("by_default", "id BIGINT"),
+        local_lake.create_table("short", "id BIGINT", properties={"retain": "0 days"}),
+    ]
+    for table in tables:
+        for id in range(3):
+            table.overwrite([{"id": id}])
+    local_lake.maintain()
+    assert [len(table.history()) for table in tables] == [4, 1]
+    with pytest.raises(lakebed.OptionError, match=r"retain.*text like '7 days'"):
+        local_lake.create_table("wrong", "id BIGINT", properties={"retain": "soon"})
+    local_lake.maintain(["by_default"], retain=AT_ONCE)
+    assert [len(table.history()) for table in tables] == [1, 1]
+
+
 def test_maintenance_in_a_thread_beside_a_writer(local_lake: lakebed.Warehouse) -> None:
     table = local_lake.create_table("t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=2, merge="on-read")
     stop = threading.Event()

@@ -26,18 +26,21 @@ WHOLE = {
     "keys": ["behaviour/test_keys.py"],
     "write": ["spark/test_write.py", "spark/test_save_modes.py"],
     "read": ["spark/test_native_scan.py", "spark/test_unsettled.py", "spark/test_source.py"],
-    "streams": ["spark/test_stream_source.py", "spark/test_stream_consumers.py", "spark/test_stream_sink.py"],
-    "change messages": ["spark/test_cdc.py"],
     "maintain": ["spark/test_maintenance.py", "spark/test_point_queries.py", "spark/test_histories.py"],
 }
 # Here the metastore of every warehouse is the same, and the test is about two.
 OTHERS = ("-m", "not soak", "-k", "not test_tables_of_another_warehouse")
-# The function that a table makes for foreachBatch does not go to a server.
-CONNECT = (*OTHERS[:-1], f"{OTHERS[-1]} and not test_batches_for_each_batch")
 BEHAVIOUR = ("-k", "[spark")
 SHORT = [
     "behaviour/test_rows.py::test_save_modes",
     "behaviour/test_keys.py::test_maintenance",
+]
+STREAMS = [
+    "spark/test_stream_source.py::test_a_table_follows_another",
+    "spark/test_stream_sink.py::test_a_replayed_batch_is_not_doubled",
+    "spark/test_stream_sink.py::test_complete_replaces_the_table",
+    "spark/test_cdc.py::test_a_stream_of_messages_into_a_table[debezium]",
+    "spark/test_cdc.py::test_new_columns_in_a_stream",
 ]
 
 
@@ -83,6 +86,14 @@ def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone", "connect"])
 def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
-        others = CONNECT if kind == "connect" else OTHERS
-        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else others))
+        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else OTHERS))
     assert " passed" in told
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["local-cluster", "connect"])
+def test_streams(kind: str, tmp_path: Path) -> None:
+    """Source, sink, replays, change messages, and a function of foreachBatch that connects by itself."""
+    with master_of(kind, tmp_path) as master:
+        told = run_suite(master, tmp_path, STREAMS)
+    assert told.startswith("6 passed")
