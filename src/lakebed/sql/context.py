@@ -43,6 +43,17 @@ class Context:
         """The newest version of every table, as of one moment."""
         return self.lake._metastore.heads()
 
+    def on(self, source: Source) -> Context:
+        """The same for a query that was made of this statement."""
+        other = Context(self.lake, source, self.parameters)
+        other.names = self.names
+        other.__dict__["heads"] = self.heads
+        return other
+
+    def begin_at(self, table: Table, version: int) -> None:
+        """All tables are now seen as of this moment, and one of them at the version that is to be changed."""
+        self.__dict__["heads"] = {**self.lake._metastore.heads(), table._handle.table_id: version}
+
     def cursor(self, at: int = 0) -> Cursor:
         """A place in the statement."""
         return Cursor(self.source, self.parameters, at)

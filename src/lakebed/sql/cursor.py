@@ -10,7 +10,6 @@ from sqlglot import TokenType
 
 from lakebed.core.errors import SqlError
 from lakebed.core.suggest import did_you_mean
-from lakebed.sql.place import pointed
 from lakebed.sql.source import Source, Word
 
 Item = TypeVar("Item")
@@ -106,14 +105,14 @@ class Cursor:
         word = self.word
         if word is None:
             end = self.source.words[self._stop - 1].end
-            raise pointed(self.source.text, end, end + 1, what or "the statement ends here", expected=expected, fix=fix)
-        raise pointed(
-            self.source.text, word.start, word.end, what or f"unexpected {word.spelled!r}", expected=expected, fix=fix
+            raise self.source.error(end, end + 1, what or "the statement ends here", expected=expected, fix=fix)
+        raise self.source.error(
+            word.start, word.end, what or f"unexpected {word.spelled!r}", expected=expected, fix=fix
         )
 
     def error(self, place: Span | Name | Word, what: str, **more: str | None) -> SqlError:
         """The error about some place of the statement."""
-        return pointed(self.source.text, place.start, place.end, what, **more)
+        return self.source.error(place.start, place.end, what, **more)
 
     def name(self, what: str = "a name") -> str:
         """Go past one name. Raises SqlError."""
@@ -172,8 +171,7 @@ class Cursor:
         name = self.name("the name of a parameter")
         if name not in self.parameters:
             behind = self.source.words[self.at - 1]
-            raise pointed(
-                self.source.text,
+            raise self.source.error(
                 before.start,
                 behind.end,
                 f"no value is given for the parameter :{name}",

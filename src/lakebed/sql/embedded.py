@@ -54,11 +54,12 @@ def embedded_engine() -> EmbeddedEngine | None:
 
 def _rename(reference: Reference, name: str, renamed: dict[tuple[str, ...], str]) -> None:
     node = reference.node
+    called = reference.alias or reference.parts[-1]
+    full = reference.full or (reference.parts if reference.alias is None else ())
+    if len(full) > 1:
+        renamed[tuple(part.casefold() for part in full)] = called
     if reference.alias is None:
-        called = reference.parts[-1]
         node.set("alias", exp.TableAlias(this=exp.to_identifier(called, quoted=True)))
-        if len(reference.parts) > 1:
-            renamed[tuple(part.casefold() for part in reference.parts)] = called
     node.set("this", exp.to_identifier(name, quoted=True))
     node.set("db", None)
     node.set("catalog", None)

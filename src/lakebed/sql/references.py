@@ -16,8 +16,15 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakebed.core.errors import SqlError
 from lakebed.sql.cursor import Cursor, Name, Span
-from lakebed.sql.place import pointed
 from lakebed.sql.source import Source, Word
+
+
+class _Spark(Spark):
+    """Spark's dialect with its default of today: a cast that fails is an error, not null."""
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]  # compiled, without types
+        STRICT_CAST = True
+
 
 _VERSIONED = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
 CHANGES = "table_changes"
@@ -55,6 +62,8 @@ class Reference:
     end: int
     node: exp.Table = field(hash=False, repr=False)
     lifted: Lifted | None = None
+    full: tuple[str, ...] = ()
+    """What columns may be qualified with besides its alias."""
 
     @property
     def alias(self) -> str | None:
@@ -109,7 +118,7 @@ def read_query(source: Source, span: Span, parameters: Mapping[str, Any]) -> Que
 def parse_tokens(source: Source, tokens: Sequence[Token]) -> exp.Expression:
     """The tree of some words of a statement. Raises SqlError that points at what cannot be understood."""
     try:
-        trees = Spark().parser().parse(list(tokens), source.padded)
+        trees = _Spark().parser().parse(list(tokens), source.padded)
     except ParseError as error:
         raise _syntax_error(source, error) from error
     except (SqlglotError, RecursionError) as error:
@@ -130,7 +139,7 @@ def _syntax_error(source: Source, error: ParseError) -> SqlError:
     begin = sum(len(text) + 1 for text in lines[: line - 1])
     end = begin + column - (source.shift if line == 1 else 0)
     what = f"unexpected {word!r}" if word else "the statement ends too early"
-    return pointed(source.text, max(0, end - max(1, len(word))), end, what, expected="a query of Spark's SQL")
+    return source.error(max(0, end - max(1, len(word))), end, what, expected="a query of Spark's SQL")
 
 
 def _is_shadowed(node: exp.Expression, name: str) -> bool:

@@ -49,6 +49,8 @@ class TableRows:
 
     def arrow(self, columns: Sequence[str] | None, where: Node | None) -> pa.Table:
         """Read now."""
+        if self.facts:
+            return self.view._described(columns, where, self.facts)
         return self.view.to_arrow(columns, where)
 
     def frame(self, session: Any, columns: Sequence[str] | None, where: Node | None) -> Any:

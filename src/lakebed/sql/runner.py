@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakebed.sql import namespaces, tables
+from lakebed.sql import alter, calls, change, insert, merge, namespaces, show, tables, tags
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Cursor
-from lakebed.sql.queries import pass_on, run_query
+from lakebed.sql.foreign import create_view, pass_on
+from lakebed.sql.queries import run_query
 from lakebed.sql.results import delivered
 from lakebed.sql.source import Source
 from lakebed.warehouse import Warehouse
@@ -47,4 +48,24 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("CREATE", "TABLE"), tables.create),
     (("CREATE", "OR", "REPLACE", "TABLE"), tables.replace),
     (("DROP", "TABLE"), tables.drop),
+    (("CREATE", "OR|GLOBAL|TEMP|TEMPORARY"), create_view),
+    (("ALTER", "TABLE"), alter.alter),
+    (("COMMENT", "ON"), alter.comment_on),
+    (("CREATE", "TAG"), tags.create),
+    (("CREATE", "OR", "REPLACE", "TAG"), tags.replace),
+    (("DROP", "TAG"), tags.drop),
+    (("INSERT",), insert.insert),
+    (("UPDATE",), change.update),
+    (("DELETE", "FROM"), change.delete),
+    (("TRUNCATE", "TABLE"), change.truncate),
+    (("MERGE",), merge.merge),
+    (("SHOW", "TABLES"), show.tables),
+    (("SHOW", "CREATE", "TABLE"), show.create_table),
+    (("SHOW", "TBLPROPERTIES"), show.properties),
+    (("SHOW", "PARTITIONS"), show.partitions),
+    (("SHOW", "COLUMNS"), show.columns),
+    (("SHOW", "TAGS"), show.tags),
+    (("SHOW", "HISTORY"), show.history),
+    (("DESCRIBE|DESC",), show.describe),
+    (("CALL",), calls.call),
 )

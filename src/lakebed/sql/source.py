@@ -11,7 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from lakebed.core.errors import SqlError
-from lakebed.core.predicate.sql_tree import join_quotes
+from lakebed.core.sql_tokens import join_quotes
 from lakebed.sql.place import pointed
 
 # The parenthesis keeps a first word like SHOW or CALL from swallowing the rest of the text as one token.
@@ -47,13 +47,26 @@ class Word:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """A part of a composed text that was taken from a statement."""
+
+    start: int
+    end: int
+    origin: int
+    """Where it was."""
+
+
+@dataclass(frozen=True)
 class Source:
-    """One statement."""
+    """One statement, or a query that was composed of parts of one."""
 
     text: str
     words: tuple[Word, ...] = field(repr=False)
     tokens: tuple[Token, ...] = field(repr=False)
     """The same for sqlglot's parser; their places are in ``padded``."""
+    statement: str | None = field(default=None, repr=False)
+    """What the pieces are of; None for a statement itself."""
+    pieces: tuple[Piece, ...] = ()
 
     @property
     def padded(self) -> str:
@@ -88,6 +101,21 @@ class Source:
             )
         words = (word for number, token in enumerate(tokens) for word in _words(token, number, text))
         return cls(text, tuple(words), tuple(tokens))
+
+    @property
+    def written(self) -> str:
+        """What the user wrote."""
+        return self.text if self.statement is None else self.statement
+
+    def error(self, start: int, end: int, what: str, **more: str | None) -> SqlError:
+        """The error about a place, which is shown where the user wrote it."""
+        if self.statement is None:
+            return pointed(self.text, start, end, what, **more)
+        piece = next((piece for piece in self.pieces if piece.start <= start < piece.end), None)
+        if piece is None:
+            return SqlError(what, **more)
+        shift = piece.origin - piece.start
+        return pointed(self.statement, start + shift, min(end, piece.end) + shift, what, **more)
 
     def slice(self, start: int, end: int) -> str:
         """Some of the text."""

@@ -7,6 +7,7 @@ another's, and a frame stays what it was however late it is read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from lakebed.sql.references import Query, Reference
 from lakebed.sql.rows import Rows, columns_of
 
 Reads = Sequence[tuple[Reference, Rows]]
+_PLACE = re.compile(r"\s*SQLSTATE: \w+;?(\s*line \d+,? pos \d+;?)?")
+"""Where Spark sees the mistake, in a text that the user did not write."""
 
 
 @dataclass(frozen=True)
@@ -46,24 +49,23 @@ class SparkEngine:
             splices.append(Splice(reference.start, reference.end, _named(reference, number)))
         splices += qualifiers(query, [reference for reference, _ in reads])
         first = query.span.start if start is None else start
-        text, places = spliced(query.source.text, first, query.span.end, splices, escape=bool(frames))
-        return self.sql(text, parameters, frames, query.source.text, places)
+        text = spliced(query.source.text, first, query.span.end, splices, escape=bool(frames))
+        return self.sql(text, parameters, frames, query.source.written)
 
     def sql(
         self,
         text: str,
         parameters: Mapping[str, Any],
         frames: Mapping[str, Any],
-        original: str,
-        places: Sequence[tuple[int, int]],
+        written: str,
     ) -> Any:
-        """What Spark makes of the text. Raises SqlError that points at the place in the original."""
+        """What Spark makes of the text. Raises SqlError that points at the place in what the user wrote."""
         try:
             return self.session.sql(text, dict(parameters) or None, **frames)
         except LakebedError:
             raise
         except Exception as error:  # of a class that only a classic session has, or only Spark Connect
-            raise translated(error, original, places) from error
+            raise translated(error, written) from error
 
 
 def _named(reference: Reference, number: int) -> str:
@@ -92,7 +94,8 @@ def quoted(name: str) -> str:
 def qualifiers(query: Query, references: Sequence[Reference]) -> list[Splice]:
     """Columns like ``shop.orders.amount``, whose table has only its last name in the query that Spark gets."""
     shift = query.source.shift
-    spelled = {tuple(part.casefold() for part in one.parts): one for one in references if one.alias is None}
+    known_as = [(one.full or (one.parts if one.alias is None else ()), one) for one in references]
+    spelled = {tuple(part.casefold() for part in parts): one for parts, one in known_as}
     long = {parts: one for parts, one in spelled.items() if len(parts) > 1}
     found = []
     for column in query.tree.find_all(exp.Column) if long else ():
@@ -106,32 +109,27 @@ def qualifiers(query: Query, references: Sequence[Reference]) -> list[Splice]:
     return found
 
 
-def spliced(
-    text: str, first: int, last: int, splices: Sequence[Splice], *, escape: bool
-) -> tuple[str, list[tuple[int, int]]]:
-    """The text with parts replaced, and where its parts were: pairs of places, in the new text and in the old."""
-    made, places, at = "", [(0, first)], first
+def spliced(text: str, first: int, last: int, splices: Sequence[Splice], *, escape: bool) -> str:
+    """The text with parts replaced; ``escape`` keeps Spark from taking its braces for names of frames."""
+    made, at = [], first
 
     def plain(piece: str) -> str:
         return piece.replace("{", "{{").replace("}", "}}") if escape else piece
 
     for splice in sorted(splices, key=lambda one: one.start):
-        made += plain(text[at : splice.start])
-        places.append((len(made), splice.start))
-        made += splice.text
-        places.append((len(made), splice.end))
+        made += [plain(text[at : splice.start]), splice.text]
         at = splice.end
-    return made + plain(text[at:last]), places
+    return "".join([*made, plain(text[at:last])])
 
 
-def translated(error: Exception, original: str, places: Sequence[tuple[int, int]]) -> SqlError:
+def translated(error: Exception, written: str) -> SqlError:
     """What Spark says of a query, as our error; it points at the place if Spark tells one."""
-    first = _first_line(error)
+    first = _PLACE.sub("", _first_line(error)).strip()
     fragment = _fragment(error)
-    at = original.find(fragment) if fragment else -1
+    at = written.find(fragment) if fragment else -1
     if at < 0:
         return SqlError(f"Spark does not run the statement: {first}")
-    return pointed(original, at, at + len(fragment), first)
+    return pointed(written, at, at + len(fragment), first)
 
 
 def _fragment(error: Exception) -> str:

@@ -78,9 +78,10 @@ def parse_value(text: str | Bound, schema: Struct) -> Node:
     return _read(text, schema, condition=False)
 
 
-def read_tree(tree: exp.Expression, schema: Struct, parameters: Mapping[str, Any]) -> Node:
-    """The condition that a syntax tree puts on rows of ``schema``; raises PredicateError."""
-    return _reader(schema, parameters).boolean(tree)
+def read_tree(tree: exp.Expression, schema: Struct, parameters: Mapping[str, Any], *, condition: bool = True) -> Node:
+    """What a syntax tree means for rows of ``schema``: a condition, or else any value. Raises PredicateError."""
+    reader = _reader(schema, parameters)
+    return reader.boolean(tree) if condition else reader.read(tree)
 
 
 def constant(value: Any) -> Literal:
