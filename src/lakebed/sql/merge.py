@@ -91,7 +91,7 @@ class _Merge:
     def _called(self) -> str:
         if self.merging.called is not None:
             return self.merging.called
-        return self.merging.names[0][-1] if self.merging.names else "s"
+        return self.merging.names[0][-1] if self.merging.names else "lakebed source row"
 
     def _source_rows(self) -> Any:
         text = Composition(self.context.source)
