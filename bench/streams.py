@@ -78,9 +78,9 @@ class ChangeCost:
             before = table.version
             table.upsert(self._batch(ids))
             self._compared(what, table, before, told)
-        self._compared(
-            "1 % updated, keys anywhere, mode append", table, before, {"update_postimage": count}, mode="append"
-        )
+        what = "1 % updated, keys anywhere, mode"
+        self._compared(f"{what} append", table, before, {"update_postimage": count}, mode="append")
+        self._compared(f"{what} skip-merge", table, before, {"insert": count}, mode="skip-merge")
 
     def _batch(self, ids: npt.NDArray[np.int64]) -> Any:
         return rows(len(ids), seed=int(ids[0]), ids=ids.astype(np.int64))

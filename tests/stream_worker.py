@@ -56,7 +56,7 @@ def start(spark: Any, folder: Path, *, all_there_is: bool) -> list[Any]:
 def maintained(lake: lakebed.Warehouse) -> Iterator[None]:
     """A thread of the driver looks after the tables meanwhile."""
     stop = threading.Event()
-    thread = threading.Thread(target=lake.maintain, kwargs={"every": "5 seconds", "stop": stop})
+    thread = threading.Thread(target=lake.maintain, kwargs={"every": "15 seconds", "stop": stop})
     thread.start()
     try:
         yield
@@ -72,7 +72,11 @@ def main() -> None:
         lakebed.connect(folder / "warehouse", spark=spark) as lake,
         maintained(lake),
     ):
-        for query in start(spark, folder, all_there_is=sys.argv[2] == "finish"):
+        finishes = sys.argv[2] == "finish"
+        queries = start(spark, folder, all_there_is=finishes)
+        if not finishes:
+            spark.streams.awaitAnyTermination()
+        for query in queries:
             query.awaitTermination()
 
 
