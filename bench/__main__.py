@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [throughput] [upserts] [--quick]``."""
+"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [streams] [throughput] [upserts] [--quick]``."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ TITLES = {
     "planning": "Planning a table of many files",
     "throughput": "Write and read against plain polars and pyarrow",
     "spark": "Tables with Spark against plain Spark",
+    "streams": "Changes against full reads, and micro-batches of upserts",
     "upserts": "Primary-key tables against plain Parquet, deltalake and pypaimon",
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
