@@ -29,6 +29,7 @@ from lakebed.core.errors import (
     OptionError,
     PredicateError,
     SchemaError,
+    SqlError,
     StorageError,
     UnsupportedFeatureError,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "PredicateError",
     "PublicationWarning",
     "SchemaError",
+    "SqlError",
     "StorageError",
     "Table",
     "TableView",

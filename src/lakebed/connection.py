@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from lakebed.config import load
@@ -42,7 +43,13 @@ def connect(
     if warehouse is not None and not isinstance(warehouse, str | os.PathLike):
         raise OptionError("warehouse= is a directory or a URI", expected="text or a path", found=repr(warehouse))
     config = load(warehouse, metastore, options)
-    return Warehouse(config, None if spark is None else attach(spark, config))
+    return Warehouse(config, None if spark is None else attach(spark, config), _run_statement)
+
+
+def _run_statement(lake: Warehouse, text: str, parameters: Mapping[str, Any]) -> Any:
+    from lakebed.sql.runner import run  # only who speaks SQL waits for its parser
+
+    return run(lake, text, parameters)
 
 
 def read_delta(

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from lakebed.config import Config
 from lakebed.copying import FileLoading
@@ -37,14 +37,24 @@ from lakebed.table import Table
 from lakebed.transaction import Transaction
 
 
+class StatementRunner(Protocol):
+    """Runs SQL on a warehouse; the layer above fills it in."""
+
+    def __call__(self, lake: Warehouse, text: str, parameters: Mapping[str, Any]) -> Any:
+        """Rows: a DataFrame where the warehouse knows a Spark session, else an Arrow table."""
+
+
 class Warehouse(FileLoading, Maintaining):
     """A root directory or bucket with its metastore; get one from ``lakebed.connect``.
 
     Close it when done, or use it as a context manager.
     """
 
-    def __init__(self, config: Config, distribution: Distribution | None = None) -> None:
+    def __init__(
+        self, config: Config, distribution: Distribution | None = None, statements: StatementRunner | None = None
+    ) -> None:
         self._config = config
+        self._statements = statements
         self._options = config.options
         self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
         self._metastore: Metastore = open_metastore(config.metastore_url)
@@ -113,6 +123,19 @@ class Warehouse(FileLoading, Maintaining):
         {}
         """
         return dict(self._metastore.namespace(name).properties)
+
+    def alter_namespace(self, name: str, properties: Mapping[str, str | None]) -> None:
+        """Set properties of a namespace; a value of None removes one. Raises NotFoundError.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> lake.alter_namespace("default", {"owner": "ann"}); lake.namespace_properties("default")
+        {'owner': 'ann'}
+        """
+        given = dict(named(properties))
+        if not all(value is None or isinstance(value, str) for value in given.values()):
+            raise InputError(f"namespace {name}: properties are text", expected="{'owner': 'ann'}", found=repr(given))
+        self._metastore.set_namespace_properties(name, given)
 
     def drop_namespace(self, name: str) -> None:
         """Remove an empty namespace. Raises InputError, listing its tables, while there are any.
@@ -183,6 +206,10 @@ class Warehouse(FileLoading, Maintaining):
         if location is None:
             return self._root.child(f"{name.namespace}/{name.name}")
         return Location.parse(location, default_fs=self._options.default_fs)
+
+    def _place_of(self, name: str) -> str:
+        """Where a table of that name is, unless its location was given."""
+        return self._place(TableName.parse(name), None).uri
 
     def _refuse_taken(self, name: TableName, store: Store) -> None:
         """Raise if the place is another table's; the metastore decides about names and places once more."""
@@ -340,6 +367,25 @@ class Warehouse(FileLoading, Maintaining):
         store = open_store(place, self._options)
         found = import_log(self._metastore, store, name, make_namespace=make_namespace)
         return Table(self._handle_of(found.table_id, found.name, store))
+
+    def sql(self, statement: str, /, **parameters: Any) -> Any:
+        """Run one SQL statement, in Spark's dialect: queries, DDL, DML and CALL.
+
+        ``parameters`` are bound to names like ``:limit`` as values, never as text. The result is an Arrow table; if
+        the warehouse knows a Spark session, a DataFrame, and what is not about tables of the warehouse goes to Spark
+        as it is. Without Spark, SELECT runs on duckdb or polars. Raises SqlError that points at the place in the
+        statement.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> _ = lake.sql("CREATE TABLE users (id BIGINT, name STRING, PRIMARY KEY (id))")
+        >>> _ = lake.table("users").upsert([{"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}])
+        >>> lake.sql("SELECT name FROM users WHERE id > :least", least=1).to_pylist()
+        [{'name': 'bob'}]
+        """
+        if self._statements is None:
+            raise InputError("this warehouse was not opened for SQL", fix="open it with lakebed.connect(…)")
+        return self._statements(self, statement, parameters)
 
     def transaction(self) -> Transaction:
         """Begin a transaction over several tables; see ``Transaction``.

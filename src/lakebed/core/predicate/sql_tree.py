@@ -21,7 +21,7 @@ def syntax_tree(text: str) -> exp.Expression:
         raise PredicateError("the predicate is empty", fix="pass None to mean every row")
     dialect = Spark()
     try:
-        trees = dialect.parser().parse(_join_quotes(dialect.tokenize(text), text), text)
+        trees = dialect.parser().parse(join_quotes(dialect.tokenize(text), text), text)
     except ParseError as error:
         raise PredicateError(f"the predicate {text!r} cannot be parsed{_stopped(error)}") from error
     except SqlglotError as error:
@@ -39,7 +39,7 @@ def _stopped(error: ParseError) -> str:
     return f" at line {first['line']}, column {first['col']}, near {first.get('highlight')!r}"
 
 
-def _join_quotes(tokens: Sequence[Token], text: str) -> list[Token]:
+def join_quotes(tokens: Sequence[Token], text: str) -> list[Token]:
     """Make one string of ``'it''s'``, as Spark 4 and standard SQL do; sqlglot reads two."""
     joined: list[Token] = []
     for token in tokens:

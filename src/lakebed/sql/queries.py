@@ -1,0 +1,83 @@
+"""Running the queries in a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lakebed.core.errors import SqlError
+from lakebed.sql.context import Context
+from lakebed.sql.cursor import Cursor, Span
+from lakebed.sql.embedded import EmbeddedEngine, embedded_engine
+from lakebed.sql.reading import resolve
+from lakebed.sql.references import Query, Reference, read_query
+from lakebed.sql.rows import Rows
+from lakebed.sql.spark_engine import SparkEngine
+
+
+@dataclass(frozen=True)
+class Known:
+    """Rows that a query knows by a name of its own."""
+
+    rows: Rows
+    full: tuple[str, ...] = ()
+    """What their columns may be qualified with besides."""
+
+
+Extra = Mapping[str, Known]
+
+
+def engine_of(context: Context) -> SparkEngine | EmbeddedEngine:
+    """Who runs queries. Raises SqlError if there is nobody."""
+    found = context.spark or embedded_engine()
+    if found is None:
+        raise SqlError(
+            "without Spark, SELECT needs an engine, and none is installed",
+            fix="pip install 'lakebed[sql]', or lakebed.connect(…, spark=spark)",
+        )
+    return found
+
+
+def run_query(context: Context, span: Span, *, start: int | None = None, extra: Extra | None = None) -> Any:
+    """The rows of a query in the statement: a DataFrame, or an Arrow table. Raises SqlError.
+
+    ``start`` is where the text begins that Spark gets, if it gets more than the query.
+    """
+    engine = engine_of(context)
+    query = read_query(context.source, span, context.parameters)
+    reads: list[tuple[Reference, Rows]] = []
+    for reference in query.references:
+        known = (extra or {}).get(".".join(reference.parts))
+        if known is not None:
+            reads.append((replace(reference, full=known.full), known.rows))
+            continue
+        rows = resolve(context, reference)
+        if rows is not None:
+            reads.append((reference, rows))
+        elif not isinstance(engine, SparkEngine):
+            raise context.no_table(reference.place)
+    check_parameters(context, query)
+    if isinstance(engine, SparkEngine):
+        return engine.run(query, reads, context.parameters, start)
+    return engine.run(query, reads, context.parameters)
+
+
+def check_parameters(context: Context, query: Query) -> None:
+    """Raise SqlError if a parameter has no value."""
+    missing = sorted(query.parameters - set(context.parameters))
+    if missing:
+        raise SqlError(f"no value is given for the parameter :{missing[0]}", expected=f"sql(text, {missing[0]}=…)")
+
+
+def pass_on(context: Context, cursor: Cursor) -> Any:
+    """A statement that is not ours, as Spark runs it; tables of ours in it are read at one moment. Raises SqlError."""
+    first = context.source.words[0]
+    if context.spark is None:
+        cursor.at = 0
+        cursor.fail(
+            f"{first.spelled.upper()} is no statement that runs without Spark",
+            expected="SELECT, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SHOW, DESCRIBE or CALL",
+            fix="lakebed.connect(…, spark=spark)",
+        )
+    return context.spark.sql(context.source.text, context.parameters, {}, context.source.text)
