@@ -31,7 +31,8 @@ class Query:
 
     def write(self, *ids: int) -> list[Any]:
         """Two tasks write files; what they report."""
-        frame = self.spark.createDataFrame([(id, 10 * id) for id in ids], "id BIGINT, n BIGINT").repartition(2)
+        made = self.spark.createDataFrame([(id, 10 * id) for id in ids], "id BIGINT, n BIGINT")
+        frame = made.repartitionByRange(2, "id")
         writer = self.writer(frame.schema)
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,6 +92,7 @@ def test_what_was_aborted_cannot_land(query: Query) -> None:
     """A commit that was thought to have failed and comes late finds its files condemned, and says so."""
     table = query.lake.create_table("t", "id BIGINT, n BIGINT")
     messages = query.write(1, 2)
+    assert all(message.message.paths for message in messages)
     query.abort([messages[0], None], 0)
     assert files_on_disk(table) == set(messages[1].message.paths)
     with pytest.raises(lakebed.ConflictError, match="vacuum has deleted file"):
