@@ -18,6 +18,7 @@ from lakebed.engine.source import Source
 from lakebed.engine.tracked_scan import tracking_fields
 from lakebed.spark.conditions import condition, quoted
 from lakebed.spark.dead_blocks import BLOCK_BITS, BLOCK_KEY_BITS, BLOCK_WORDS, KEY, WORDS, dead_blocks
+from lakebed.spark.dead_words import MOST_BYTES, WORD_BITS, WORD_ROWS, DeadWords, HoledFile
 from lakebed.spark.file_numbers import NumberedFiles, ordinal_of
 from lakebed.spark.file_schema import has_floats, is_renamed, physical, spark_type
 from lakebed.spark.manifest import write_manifest
@@ -84,15 +85,39 @@ class _Scan:
         number = F.unix_millis(hidden["file_modification_time"])
         columns = [self._column(f, number).alias(f.name) for f in scan.needed]
         facts = [self._fact(name, number, hidden).alias(name) for name in self.order.metadata_columns]
-        block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
+        words = self._words()
         own = self._own_prefix()
-        places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)] if any(self.dead) else []
-        rows = raw.select(*columns, *facts, *places)
+        places = []
+        if words is None and any(self.dead):
+            block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
+            places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)]
+        live = raw if words is None else raw.filter(self._is_alive(words, number, hidden["row_index"]))
+        rows = live.select(*columns, *facts, *places)
         if scan.predicate is not None:
             rows = rows.filter(condition(scan.predicate))
         if places:
-            rows = self._alive(rows, own)
+            rows = self._joined(rows, own)
         return rows.select(*map(quoted, (*scan.columns, *self.order.metadata_columns)))
+
+    def _words(self) -> DeadWords | None:
+        """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
+        files = []
+        for add, dead in zip(self.numbered.files, self.dead, strict=True):
+            if not dead or add.num_records is None:
+                return None
+            files.append(HoledFile(dead, add.num_records))
+        words = DeadWords(files)
+        return words if words.num_bytes <= MOST_BYTES else None
+
+    def _is_alive(self, words: DeadWords, number: Column, row: Column) -> Column:
+        """Whether a row's bit is not set."""
+        from pyspark.sql import functions as F
+
+        first = self.numbered.told(words.firsts, "BIGINT", number)
+        word = F.get(words.column(self.session), (first + F.shiftright(row, WORD_BITS)).cast("int"))
+        # Spark checks the position that is given to bit_get for each row; there is nothing to check here.
+        shifted = F.call_function("shiftright", word, row.bitwiseAND(WORD_ROWS - 1).cast("int"))
+        return shifted.bitwiseAND(1) == 0
 
     def _raw(self) -> DataFrame:
         """The files' rows, dead ones too, under physical names."""
@@ -146,7 +171,7 @@ class _Scan:
             prefix += "_"
         return prefix
 
-    def _alive(self, rows: DataFrame, own: str) -> DataFrame:
+    def _joined(self, rows: DataFrame, own: str) -> DataFrame:
         """The rows whose bit is not set, of those in a block that has any set."""
         blocks = dead_blocks((ordinal, dead) for ordinal, dead in enumerate(self.dead) if dead)
         renamed = blocks.rename_columns([own + name for name in blocks.column_names])
