@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -125,7 +125,14 @@ class Contest:
                     if number == 0:
                         self._check(table.df(), self._frame(self._base))
             self._ratio(f"{what} / df.write.parquet", ours, plain, goal)
+            if not keys:
+                passed = [_seconds(self._pass_rows) for _ in range(self.amount.tries)]
+                self._ratio("rows to Python by mapInArrow, nothing written / df.write.parquet", passed, plain, None)
         shutil.rmtree(self.root / "load")
+
+    def _pass_rows(self) -> None:
+        """What it takes that Python gets the rows at all."""
+        self._frame(self._base).mapInArrow(_counted, "rows BIGINT").toArrow()
 
     def _upserts(self, merge: str) -> None:
         """The table stays, with tags for the states that are read."""
@@ -271,6 +278,10 @@ class Contest:
 def _drain(frame: DataFrame) -> None:
     """Every value reaches a sink that does nothing."""
     frame.write.format("noop").mode("overwrite").save()
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch([pa.array([sum(batch.num_rows for batch in batches)])], ["rows"])
 
 
 def _planned(frame: DataFrame) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from lakebed.storage.deletion_vector import keep_mask
+from lakebed.storage.deletion_vector import to_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -79,6 +79,7 @@ class DeadWords:
 
 
 def _words(file: HoledFile) -> pa.Int64Array:
-    # The bits of an Arrow array of booleans are the words, on machines that count from the low end.
-    dead = pc.invert(keep_mask(file.dead, 0, file.words * WORD_ROWS))
-    return pa.Array.from_buffers(pa.int64(), file.words, [None, dead.buffers()[1]])
+    bits = np.zeros(file.words * WORD_ROWS, np.uint8)
+    bits[to_arrow(file.dead).to_numpy()] = 1
+    words = np.packbits(bits, bitorder="little").view("<i8")
+    return pa.array(words, pa.int64())
