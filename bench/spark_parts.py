@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 import lakebed
+from bench.processor import cpu_seconds
 from bench.report import Line
 from bench.sample import rows
 
@@ -55,6 +56,14 @@ class Amount:
     upserts: int = UPSERTS
     tries: int = 3
     small_files: int = SMALL_FILES
+
+
+class Cost(NamedTuple):
+    """What a piece of work took."""
+
+    seconds: float
+    cpu: float
+    """Processor seconds of this process, the JVM and its Python workers: other work on the machine adds less to it."""
 
 
 @dataclass
@@ -117,16 +126,16 @@ class Contest:
         ):
             plain, ours = [], []
             for number in range(self.amount.tries):
-                plain.append(_seconds(partial(self._plain_write, self._base)))
+                plain.append(_cost(partial(self._plain_write, self._base)))
                 with self._fresh("load") as lake:
                     table = lake.create_table("t", schema, **keys)
                     write = table.upsert if keys else table.append
-                    ours.append(_seconds(partial(write, self._frame(self._base))))
+                    ours.append(_cost(partial(write, self._frame(self._base))))
                     if number == 0:
                         self._check(table.df(), self._frame(self._base))
             self._ratio(f"{what} / df.write.parquet", ours, plain, goal)
             if not keys:
-                passed = [_seconds(self._pass_rows) for _ in range(self.amount.tries)]
+                passed = [_cost(self._pass_rows) for _ in range(self.amount.tries)]
                 self._ratio("rows to Python by mapInArrow, nothing written / df.write.parquet", passed, plain, None)
         shutil.rmtree(self.root / "load")
 
@@ -144,15 +153,15 @@ class Contest:
             plain, ours = [], []
             for number in range(self.amount.upserts):
                 batch = self._batch(number)
-                plain.append(_seconds(partial(self._plain_write, batch)))
-                ours.append(_seconds(partial(table.upsert, self._frame(batch))))
+                plain.append(_cost(partial(self._plain_write, batch)))
+                ours.append(_cost(partial(table.upsert, self._frame(batch))))
             what = f"upsert of {self.amount.size:,}, {merge} / df.write.parquet"
             self._ratio(what, ours, plain, UPSERT, total=True)
             if merge == "on-read":
                 table.tag(UNSETTLED)
-                self._add("settle", _seconds(table.settle), "s", None, "")
+                self._add("settle", _cost(table.settle).seconds, "s", None, "")
                 table.tag(SETTLED)
-                self._add("compact, full", _seconds(partial(table.compact, full=True)), "s", None, "")
+                self._add("compact, full", _cost(partial(table.compact, full=True)).seconds, "s", None, "")
                 table.tag(COMPACTED)
             self._check(table.df(), self._live())
 
@@ -164,31 +173,28 @@ class Contest:
             self._check(settled(), self._live())
             every = self._best("live", self._live)
             clean = self._best("settled", settled)
-            self._compare("read of all columns, settled / plain", clean, every, ALL_COLUMNS)
+            self._ratio("read of all columns, settled / plain", clean, every, ALL_COLUMNS)
             again = self._best("bare", lambda: bare)
-            self._compare("plain Spark on the same files, dead rows too / plain", again, every, None)
-            first = self._unsettled(table, clean)
+            self._ratio("plain Spark on the same files, dead rows too / plain", again, every, None)
+            self._unsettled(table, clean)
             self._check(table.at(tag=UNSETTLED).df(), self._live())
-            self._second(table, first, clean)
             again = self._best("compacted", table.at(tag=COMPACTED).df)
-            self._compare("read of all columns, compacted / plain", again, every, None)
+            self._ratio("read of all columns, compacted / plain", again, every, None)
             one = self._best("live", lambda: self._live().select(ONE))
             again = self._best("settled", lambda: settled().select(ONE))
-            self._compare("read of one column, settled / plain", again, one, ONE_COLUMN)
+            self._ratio("read of one column, settled / plain", again, one, ONE_COLUMN)
             again = self._best("bare", lambda: bare.select(ONE))
-            self._compare("the same files, dead rows too, one column / plain", again, one, None)
+            self._ratio("the same files, dead rows too, one column / plain", again, one, None)
             again = self._best("compacted", lambda: table.at(tag=COMPACTED).df().select(ONE))
-            self._compare("read of one column, compacted / plain", again, one, None)
+            self._ratio("read of one column, compacted / plain", again, one, None)
 
-    def _unsettled(self, table: Any, settled: float) -> float:
-        first = _seconds(lambda: _drain(table.at(tag=UNSETTLED).df()))
+    def _unsettled(self, table: Any, settled: list[Cost]) -> None:
+        first, best = _cost(lambda: _drain(table.at(tag=UNSETTLED).df())), min(settled)
+        note = f"{first.seconds:.2f} s against {best.seconds:.2f} s; processor time {first.cpu - best.cpu:+.2f} s"
         what = "read, unsettled, first: beyond the settled one"
-        self._add(what, first - settled, "s", UNSETTLED_SECONDS, f"{first:.2f} s against {settled:.2f} s")
-        return first
-
-    def _second(self, table: Any, first: float, settled: float) -> None:
+        self._add(what, first.seconds - best.seconds, "s", UNSETTLED_SECONDS, note)
         second = self._best("unsettled", table.at(tag=UNSETTLED).df)
-        self._compare("read, unsettled, second / settled", second, settled, SECOND)
+        self._ratio("read, unsettled, second / settled", second, settled, SECOND)
 
     def _files(self) -> None:
         """Many small files, one in each partition, written at once."""
@@ -200,10 +206,10 @@ class Contest:
         self._warm_up()
         with lakebed.connect(self.root / "many", spark=self.spark) as lake:
             table = lake.table("t")
-            seconds = _seconds(lambda: _planned(table.df()))
+            seconds = _cost(lambda: _planned(table.df())).seconds
             what = f"plan of {count:,} small files, first in the process"
             self._add(what, seconds, "s", PLAN_SECONDS, "df() and Spark's physical plan")
-            seconds = _seconds(lambda: _planned(table.df(where="part = 17")))
+            seconds = _cost(lambda: _planned(table.df(where="part = 17"))).seconds
             self._add("the same with a predicate on the partition", seconds, "s", PLAN_SECONDS, "")
             found = table.df().count()
             if found != count:
@@ -214,11 +220,11 @@ class Contest:
         paths = [f"{table.location}/{path}" for path in table.at(tag=SETTLED).files()["path"].to_pylist()]
         return self.spark.read.parquet(*paths)
 
-    def _best(self, what: str, frame: Callable[[], DataFrame]) -> float:
+    def _best(self, what: str, frame: Callable[[], DataFrame]) -> list[Cost]:
         """The first try only warms up."""
-        tries = [_seconds(lambda: _drain(frame())) for _ in range(1 + self.amount.tries)]
-        self._say(f"  {what}: {', '.join(f'{seconds:.2f}' for seconds in tries)} s")
-        return min(tries[1:])
+        tries = [_cost(lambda: _drain(frame())) for _ in range(1 + self.amount.tries)]
+        self._say(f"  {what}: {', '.join(f'{one.seconds:.2f} s ({one.cpu:.1f} cpu)' for one in tries)}")
+        return tries[1:]
 
     def _warm_up(self) -> None:
         self._plain_write(self._batch(0))
@@ -257,15 +263,13 @@ class Contest:
             pq.write_table(table.slice(part * step, step), folder / f"{part}.parquet")
 
     def _ratio(
-        self, what: str, ours: list[float], plain: list[float], goal: float | None, *, total: bool = False
+        self, what: str, ours: list[Cost], plain: list[Cost], goal: float | None, *, total: bool = False
     ) -> None:
-        mine, its = (sum(ours), sum(plain)) if total else (min(ours), min(plain))
-        how = f"{len(ours)} in turns" if total else f"best of {len(ours)} in turns"
-        self._add(what, mine / its, "x", goal, f"{mine:.2f} s against {its:.2f} s, {how}")
-
-    def _compare(self, what: str, ours: float, plain: float, goal: float | None) -> None:
-        note = f"{ours:.2f} s against {plain:.2f} s, best of {self.amount.tries}"
-        self._add(what, ours / plain, "x", goal, note)
+        chosen = sum if total else min
+        mine, its = (Cost(*(chosen(part) for part in zip(*costs, strict=True))) for costs in (ours, plain))
+        how = f"{len(ours)} in turns" if total else f"best of {len(ours)}"
+        note = f"{mine.seconds:.2f} s against {its.seconds:.2f} s, {how}; processor time {mine.cpu / its.cpu:.2f} x"
+        self._add(what, mine.seconds / its.seconds, "x", goal, note)
 
     def _add(self, what: str, value: float, unit: str, goal: float | None, note: str) -> None:
         self.lines.append(Line(what, value, unit, goal, note=note))
@@ -297,11 +301,11 @@ def _digest(frame: DataFrame) -> list[Any]:
     return list(frame.agg(f.count("*"), f.sum(hashed)).first() or ())
 
 
-def _seconds(work: Callable[[], object]) -> float:
+def _cost(work: Callable[[], object]) -> Cost:
     gc.collect()
-    start = time.perf_counter()
+    cpu, start = cpu_seconds(), time.perf_counter()
     work()
-    return time.perf_counter() - start
+    return Cost(time.perf_counter() - start, cpu_seconds() - cpu)
 
 
 def session(folder: Path) -> SparkSession:
