@@ -25,6 +25,7 @@ import lakebed
 from bench.report import Line
 from bench.sample import rows
 from bench.servers import scratch
+from bench.spark_parts import session
 from bench.stream_latency import Latency, Pace
 
 ROWS = 10_000_000
@@ -121,11 +122,9 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 @contextmanager
-def session(folder: Path) -> Iterator[Any]:
+def running(folder: Path) -> Iterator[Any]:
     """A local session of Spark with all cores."""
-    from bench.spark import _session
-
-    spark = _session(folder)
+    spark = session(folder)
     try:
         yield spark
     finally:
@@ -137,6 +136,6 @@ def run(*, quick: bool) -> list[Line]:
     console = Console(stderr=True)
     share = 100 if quick else 1
     pace = Pace(rows=Pace.rows // share, batches=20) if quick else Pace()
-    with scratch("streams") as root, session(root) as spark:
+    with scratch("streams") as root, running(root) as spark:
         cost = ChangeCost(root, ROWS // share, 3, spark, console).run()
         return [*cost, *Latency(root, pace, spark, console).run()]

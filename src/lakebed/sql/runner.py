@@ -10,7 +10,8 @@ import pyarrow as pa
 from lakebed.sql import alter, calls, change, insert, merge, namespaces, show, tables, tags
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Cursor
-from lakebed.sql.queries import pass_on, run_query
+from lakebed.sql.foreign import create_view, pass_on
+from lakebed.sql.queries import run_query
 from lakebed.sql.results import delivered
 from lakebed.sql.source import Source
 from lakebed.warehouse import Warehouse
@@ -38,6 +39,16 @@ def _query(context: Context, cursor: Cursor) -> Any:
     return run_query(context, cursor.rest())
 
 
+def _use(context: Context, cursor: Cursor) -> None:
+    """USE is Spark's: names of ours are always whole."""
+    cursor.take("NAMESPACE|SCHEMA|DATABASE")
+    name = cursor.dotted("the name of a namespace")
+    if context.session is None or context.names.namespace(name.parts[-1]) is not None:
+        raise cursor.error(
+            name, "there is no current namespace", fix=f"write {name.parts[-1]}.table, or table in namespace default"
+        )
+
+
 _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("SELECT|WITH|VALUES|FROM|TABLE|(",), _query),
     (("CREATE", "NAMESPACE|SCHEMA|DATABASE"), namespaces.create),
@@ -47,6 +58,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("CREATE", "TABLE"), tables.create),
     (("CREATE", "OR", "REPLACE", "TABLE"), tables.replace),
     (("DROP", "TABLE"), tables.drop),
+    (("CREATE", "OR|GLOBAL|TEMP|TEMPORARY"), create_view),
     (("ALTER", "TABLE"), alter.alter),
     (("COMMENT", "ON"), alter.comment_on),
     (("CREATE", "TAG"), tags.create),
@@ -66,4 +78,5 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("SHOW", "HISTORY"), show.history),
     (("DESCRIBE|DESC",), show.describe),
     (("CALL",), calls.call),
+    (("USE",), _use),
 )
