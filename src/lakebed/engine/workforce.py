@@ -44,6 +44,8 @@ class Workload(Generic[Item, Result]):
     made: Callable[[Result], Iterable[str]] = field(hash=False)
     """The paths of the files that were made for a result."""
     threads: int = 4
+    measure: str = "files"
+    """What an item is, for people."""
 
     def run(self, draft: Draft, items: Sequence[Item]) -> list[Result]:
         """The result of each item, in their order."""
@@ -52,16 +54,16 @@ class Workload(Generic[Item, Result]):
         if cluster is None or not items or sum(sizes) < draft.handle.options.distribute_from:
             return self._here(draft, items)
         files = NewFiles(draft.handle.store, draft.metadata, draft.handle.name, new_prefix())
-        return cluster.each(self.work(files.prefix), items, sizes, self.made, files)
+        return cluster.each(self.work(files.prefix), items, sizes, self.made, files, self.measure)
 
     def _here(self, draft: Draft, items: Sequence[Item]) -> list[Result]:
         handle = draft.handle
         results: list[Result] = []
         with (
-            shown(handle.name, len(items), handle.options) as done,
+            shown(f"table {handle.name}", handle.options, self.measure, len(items)) as show,
             ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="lakebed-work") as pool,
         ):
             for result in pool.map(self.work(""), items):
                 results.append(result)
-                done()
+                show({self.measure: 1})
         return results
