@@ -89,7 +89,7 @@ def upsert_order(draft: Draft, key: KeySpec, *, row_kind: str | None = None, pre
     """What a writer of upsert files of the draft's table has to know."""
     if key.buckets == POSTPONE and draft.handle.options.shuffle == "always":
         # Buckets that are postponed are dynamic ones to which nobody has gone yet: this writer goes.
-        key = replace(key, buckets=DYNAMIC)
+        key = replace(key, buckets="dynamic")
     return UpsertOrder(
         store=draft.handle.store,
         table_name=draft.handle.name,
