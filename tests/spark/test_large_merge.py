@@ -98,11 +98,7 @@ def compared(spark: Any, folder: Path, seed: int) -> Any:
                 table.append(part)
             frame = spark.createDataFrame(source).repartition(3) if more else source
             found.append(outcome(table, frame, on, seed))
-            left = {path.name for path in Path(table.location.removeprefix("file://")).rglob("*.parquet")}
-            known = {
-                path for version in range(table.version + 1) for path in table.at(version).files()["path"].to_pylist()
-            }
-            assert left <= {path.rpartition("/")[2] for path in known}
+            assert "orphan" not in table.vacuum("0 days", dry_run=True).files["reason"].to_pylist()
     assert found[0] == found[1], (seed, shape, on)
     return found[0]
 
