@@ -80,8 +80,7 @@ def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", WHOLE)
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone", "connect"])
 def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
+    chosen = BEHAVIOUR if WHOLE[part][0].startswith("behaviour/") else OTHERS
     with master_of(kind, tmp_path) as master:
-        told = run_suite(
-            master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "statements", "keys") else OTHERS)
-        )
+        told = run_suite(master, tmp_path, WHOLE[part], *chosen)
     assert " passed" in told
