@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +40,8 @@ FILE, POSITION = pa.field("_lakebed_file", pa.int32()), pa.field("_lakebed_posit
 MOST_PARTS = 4096
 # Dealt rows wait until there are so many bytes of them, so that each part gets some at a time.
 _DEALT = 32 << 20
+# So many bytes of rows go to a part at once: several such pieces are in memory together.
+_PIECE = 1 << 20
 # The part of the memory limit for rows of the source, and for those of the table that are joined with them.
 _SHARE = 8
 _JOINED = 1 << 18
@@ -181,30 +184,36 @@ def target_schema(scan: ScanOrder) -> pa.Schema:
 def _deal(dealing: Dealing, tables: Iterator[pa.Table], side: int, first: int) -> Iterator[Dealt]:
     waiting: dict[int, list[pa.Table]] = {}
     size = 0
-    number = first
+    numbers = count(first)
     for rows in tables:
         if not rows.num_rows:
             continue
-        parts = dealing.numbers(rows, side, number)
+        parts = dealing.numbers(rows, side, next(numbers))
         order = pc.sort_indices(parts)
         counts = sorted((one["values"], one["counts"]) for one in pc.value_counts(parts).to_pylist())
         ordered = rows if len(counts) == 1 else rows.take(order)
         start = 0
-        for part, count in counts:
-            waiting.setdefault(part, []).append(ordered.slice(start, count))
-            start += count
+        for part, length in counts:
+            waiting.setdefault(part, []).append(ordered.slice(start, length))
+            start += length
         size += rows.nbytes
         if size >= _DEALT:
-            yield from _dealt(waiting, side, number)
+            yield from _dealt(waiting, side, numbers)
             waiting, size = {}, 0
-        number += 1
-    yield from _dealt(waiting, side, number)
+    yield from _dealt(waiting, side, numbers)
 
 
-def _dealt(waiting: dict[int, list[pa.Table]], side: int, number: int) -> Iterator[Dealt]:
+def _dealt(waiting: dict[int, list[pa.Table]], side: int, numbers: Iterator[int]) -> Iterator[Dealt]:
     for part, tables in waiting.items():
         for batch in pa.concat_tables(tables).combine_chunks().to_batches():
-            yield Dealt(part, side, number, batch)
+            for rows in _pieces(batch):
+                yield Dealt(part, side, next(numbers), rows)
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    length = max(1, rows.num_rows * _PIECE // max(1, rows.nbytes))
+    for start in range(0, rows.num_rows, length):
+        yield rows.slice(start, length)
 
 
 @dataclass(frozen=True)

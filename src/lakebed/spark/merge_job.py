@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 _DEALT = "part INT, side INT, number BIGINT, rows BINARY"
 _ARROW = pa.schema([("part", pa.int32()), ("side", pa.int32()), ("number", pa.int64()), ("rows", pa.binary())])
-# So many bytes of rows are one value of the shuffle: several of them are in memory at once.
-_VALUE = 1 << 20
 
 
 def stage(frame: DataFrame, order: StageOrder, metadata: Metadata) -> Staged:
@@ -51,15 +49,8 @@ def merge_parts(spark: SparkSession, job: PartsJob, files: NewFiles) -> list[Mer
 def _deal(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _, order in orders_in(batches):
         for dealt in order.run():
-            for rows in _pieces(dealt.rows):
-                values = [[dealt.part], [dealt.side], [dealt.number], [rows.serialize().to_pybytes()]]
-                yield pa.record_batch([pa.array(v, f.type) for v, f in zip(values, _ARROW, strict=True)], schema=_ARROW)
-
-
-def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    count = max(1, rows.num_rows * _VALUE // max(1, rows.nbytes))
-    for start in range(0, rows.num_rows, count):
-        yield rows.slice(start, count)
+            values = [[dealt.part], [dealt.side], [dealt.number], [dealt.rows.serialize().to_pybytes()]]
+            yield pa.record_batch([pa.array(v, f.type) for v, f in zip(values, _ARROW, strict=True)], schema=_ARROW)
 
 
 @dataclass(frozen=True)
