@@ -101,7 +101,7 @@ def test_a_shuffle_is_made_where_it_pays_or_is_wanted(
     """Without one each of the three tasks writes a file for every bucket."""
     with lakebed.connect(tmp_path / "warehouse", spark=spark, shuffle=shuffle) as lake:
         table = lake.create_table("t", SCHEMA, primary_key=["id"], buckets=buckets, merge="on-read")
-        table.upsert(frame(spark, rows(0, 2000)))
+        table.upsert(spark.range(0, 2000, 1, 3))
         assert table.files().num_rows == files
 
 
