@@ -266,7 +266,7 @@ class Draft:
         self.delete_files([path for path in self.written if path not in kept])
 
     def delete_files(self, paths: Sequence[str]) -> None:
-        """Delete files of no version. Those that cannot be are no part of any version: a warning, since the outcome is known already."""
+        """Delete files of no version. One that cannot be is a warning, since the outcome is known already."""
         try:
             self.handle.store.delete_many(paths)
             for path in paths:
