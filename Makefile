@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
 WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
 
-.PHONY: help venv peers java lint format test demo bench bench-upserts soak pins clean
+.PHONY: help venv peers java lint format test demo docs bench bench-upserts soak pins clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -67,6 +67,10 @@ soak: venv java ## the tests that run for minutes
 demo: venv java ## run examples/demo.py
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
+docs: venv ## build the documentation into site/, without warnings
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
 bench: venv peers java ## run the benchmarks and print ratios
 	@$(WITH_JAVA) $(BIN)/python -m bench $(BENCH_ARGS)
 
@@ -84,6 +88,6 @@ pins: ## compile requirements/*.in to pins with hashes
 	$(COMPILE) requirements/peers.in -o requirements/peers.txt
 
 clean: ## remove .venv, caches and what Spark left behind
-	rm -rf $(VENV) $(PEERS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(PEERS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log artifacts
 	find src tests bench examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

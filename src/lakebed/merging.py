@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from lakebed.core.errors import InputError
 from lakebed.core.merge_plan import Action, Clause, MergeText, When
+from lakebed.core.predicate import Node
 
 Result = TypeVar("Result")
 
@@ -38,25 +39,29 @@ class Merge(Generic[Result]):
     text: MergeText
     run: Callable[[MergeText], Result]
 
-    def when_matched_update(self, set: Mapping[str, Any] | None = None, condition: str | None = None) -> Merge[Result]:
+    def when_matched_update(
+        self, set: Mapping[str, Any] | None = None, condition: str | Node | None = None
+    ) -> Merge[Result]:
         """Set columns of rows that match; by default all that the source has, by name."""
         return self._with(When.MATCHED, Action.UPDATE, condition, set)
 
-    def when_matched_delete(self, condition: str | None = None) -> Merge[Result]:
+    def when_matched_delete(self, condition: str | Node | None = None) -> Merge[Result]:
         """Delete rows that match."""
         return self._with(When.MATCHED, Action.DELETE, condition, {})
 
     def when_not_matched_insert(
-        self, values: Mapping[str, Any] | None = None, condition: str | None = None
+        self, values: Mapping[str, Any] | None = None, condition: str | Node | None = None
     ) -> Merge[Result]:
         """Insert rows of the source that match none; by default all columns that the source has, by name."""
         return self._with(When.NOT_MATCHED, Action.INSERT, condition, values)
 
-    def when_not_matched_by_source_update(self, set: Mapping[str, Any], condition: str | None = None) -> Merge[Result]:
+    def when_not_matched_by_source_update(
+        self, set: Mapping[str, Any], condition: str | Node | None = None
+    ) -> Merge[Result]:
         """Set columns of rows of the table that match none of the source."""
         return self._with(When.NOT_MATCHED_BY_SOURCE, Action.UPDATE, condition, set)
 
-    def when_not_matched_by_source_delete(self, condition: str | None = None) -> Merge[Result]:
+    def when_not_matched_by_source_delete(self, condition: str | Node | None = None) -> Merge[Result]:
         """Delete rows of the table that match none of the source."""
         return self._with(When.NOT_MATCHED_BY_SOURCE, Action.DELETE, condition, {})
 
@@ -65,23 +70,23 @@ class Merge(Generic[Result]):
         return self.run(self.text)
 
     def _with(
-        self, when: When, action: Action, condition: str | None, values: Mapping[str, Any] | None
+        self, when: When, action: Action, condition: str | Node | None, values: Mapping[str, Any] | None
     ) -> Merge[Result]:
         if values is not None and not isinstance(values, Mapping):
             raise InputError("the values of a merge map column names", expected="a dict", found=repr(values))
-        if condition is not None and not isinstance(condition, str):
+        if condition is not None and not isinstance(condition, str | Node):
             raise InputError("the condition of a clause is SQL", expected="text", found=repr(condition))
         clause = Clause(when, action, condition, values)
         return replace(self, text=replace(self.text, clauses=(*self.text.clauses, clause)))
 
 
-def condition_of(on: Any, target: str, source: str) -> str:
+def condition_of(on: Any, target: str, source: str) -> str | Node:
     """The condition of a merge as SQL; names of columns mean that both rows have the same there.
 
     >>> condition_of(["id", "dt"], "t", "s")
     '`t`.`id` = `s`.`id` AND `t`.`dt` = `s`.`dt`'
     """
-    if isinstance(on, str) and on.strip():
+    if isinstance(on, Node) or (isinstance(on, str) and on.strip()):
         return on
     names = list(on) if isinstance(on, Iterable) and not isinstance(on, str | bytes) else []
     if not names or not all(isinstance(name, str) for name in names):

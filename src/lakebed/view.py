@@ -218,6 +218,16 @@ class Readable(ABC):
             lambda point: cluster.explain(self._frame_order(point, columns, where, metadata_columns, engine))
         )
 
+    def _described(self, columns: Sequence[str] | None, where: Any, facts: Sequence[str]) -> pa.Table:
+        """What ``to_arrow`` gives, and facts of each row, as in ``df``."""
+        from lakebed.engine.described_scan import described, described_schema
+
+        def read(point: ReadPoint) -> pa.Table:
+            order, sources = self._scan(point, columns, where)
+            return pa.Table.from_batches(described(order, sources, facts), described_schema(order, facts))
+
+        return self._read(read)
+
     def _cluster(self) -> Distribution:
         if self._distribution is None:
             raise not_distributed(self._name)

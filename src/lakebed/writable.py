@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from lakebed.core.evolve import (
     WidenColumn,
 )
 from lakebed.core.merge_plan import MergeText
-from lakebed.core.predicate import parse
+from lakebed.core.predicate import Node, parse
 from lakebed.core.schema import Type
 from lakebed.core.schema_of import type_of
 from lakebed.engine.alter import alter_schema, set_comment, set_properties, settle_before
@@ -59,7 +59,7 @@ class Writable(RowWriting[Result]):
         """
         if where is None:
             raise InputError("delete needs a predicate or keys", fix="delete('true') removes all rows")
-        by_keys = not isinstance(where, str | bool | pc.Expression)
+        by_keys = not isinstance(where, str | bool | pc.Expression | Node)
 
         def run(draft: Draft) -> None:
             once(draft, txn)
@@ -153,6 +153,15 @@ class Writable(RowWriting[Result]):
         ]
         if not changes and comment is None and not properties:
             raise InputError("alter was asked to change nothing", fix="pass add=, drop=, rename=, widen=, …")
+        return self._altered(changes, comment, properties)
+
+    def _altered(
+        self,
+        changes: Sequence[Change],
+        comment: str | None = None,
+        properties: Mapping[str, object | None] | None = None,
+    ) -> Result:
+        """Change the table, all in one version."""
 
         def run(draft: Draft) -> None:
             before = draft.metadata

@@ -7,7 +7,8 @@
     │   ├── OptionError             unknown or wrong option, property or connection setting
     │   ├── SchemaError             a schema or a schema change that is not possible
     │   ├── DataError               rows that do not fit the table; lists every problem
-    │   └── PredicateError          a predicate that cannot be parsed or does not fit the schema
+    │   ├── PredicateError          a predicate that cannot be parsed or does not fit the schema
+    │   └── SqlError                a statement that cannot be understood or run; points at the place in it
     ├── NotFoundError               namespace, table, version, tag or column that is not there
     ├── AlreadyExistsError          namespace, table, tag or location that is taken
     ├── CommitError
@@ -97,6 +98,10 @@ def _rebuild_data(what: str, problems: tuple[str, ...], fix: str | None) -> Data
 
 class PredicateError(InputError):
     """A predicate that cannot be parsed, or that does not fit the schema."""
+
+
+class SqlError(InputError):
+    """A statement that cannot be understood or run; the message points at the place in it."""
 
 
 class NotFoundError(LakebedError, LookupError):

@@ -11,6 +11,7 @@ from typing import Any
 from lakebed.core.errors import InputError
 from lakebed.core.predicate.nodes import And, Column, Compare, Node, conjunction, walk
 from lakebed.core.predicate.parse import parse
+from lakebed.core.predicate.render import render
 from lakebed.core.schema import Field, Struct
 
 
@@ -36,12 +37,12 @@ class Clause:
 
     when: When
     action: Action
-    condition: str | None = None
+    condition: str | Node | None = None
     values: Mapping[str, Any] | None = field(default=None, hash=False)
     """By column: SQL text, or a constant; None for all columns that the source has, by name."""
 
     def __str__(self) -> str:
-        condition = f" and {self.condition}" if self.condition else ""
+        condition = "" if self.condition is None else f" and {shown(self.condition)}"
         return f"when {self.when}{condition} then {self.action}"
 
 
@@ -49,7 +50,8 @@ class Clause:
 class MergeText:
     """A merge as the caller wrote it. Of several clauses for a row the first whose condition is true counts."""
 
-    on: str
+    on: str | Node
+    """SQL, or the condition that it was parsed to."""
     clauses: tuple[Clause, ...]
     target: str = "t"
     source: str = "s"
@@ -57,6 +59,11 @@ class MergeText:
     def clauses_for(self, when: When) -> list[Clause]:
         """The clauses for these rows, in order."""
         return [clause for clause in self.clauses if clause.when is when]
+
+
+def shown(condition: str | Node) -> str:
+    """A condition for people."""
+    return condition if isinstance(condition, str) else render(condition)
 
 
 @dataclass(frozen=True)

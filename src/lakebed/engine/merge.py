@@ -22,6 +22,7 @@ from lakebed.core.merge_plan import (
     named_columns,
     parse_join,
     scope_of,
+    shown,
 )
 from lakebed.core.predicate import Node, conjunction, parse
 from lakebed.core.predicate.nodes import FALSE
@@ -109,7 +110,7 @@ def finish(draft: Draft, struck: Sequence[Struck], changed: Sequence[Changed], c
 def conclude(draft: Draft, text: MergeText, claim: Claim) -> None:
     """What history says of the merge, and what it relied on."""
     draft.claims.append(claim)
-    draft.parameters.update(on=text.on, clauses=[str(clause) for clause in text.clauses])
+    draft.parameters.update(on=shown(text.on), clauses=[str(clause) for clause in text.clauses])
 
 
 def _rules_of(metadata: Metadata, text: MergeText, source: Struct, table_name: str) -> MergeRules:

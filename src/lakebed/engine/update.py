@@ -17,7 +17,7 @@ from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import Node, evaluate, parse_value, render
 from lakebed.core.predicate.coercion import convert
 from lakebed.core.predicate.nodes import Literal
-from lakebed.core.schema import Struct
+from lakebed.core.schema import Struct, Type
 from lakebed.core.schema_arrow import type_to_arrow
 from lakebed.core.suggest import did_you_mean
 from lakebed.engine.change_rows import Changed, ChangeOrder, ChangeWriter
@@ -39,8 +39,8 @@ Values = Mapping[str, Node]
 def parse_values(metadata: Metadata, given: Mapping[str, Any], scope: Struct, table_name: str) -> dict[str, Node]:
     """The values of an assignment, in the types of their columns.
 
-    Text is SQL over ``scope``; anything else is a constant. Raises InputError for a column that is not there, or that
-    decides where a row belongs, and PredicateError for text that is no value.
+    Text is SQL over ``scope``, and may be parsed already; anything else is a constant. Raises InputError for a column
+    that is not there, or that decides where a row belongs, and PredicateError for text that is no value.
     """
     values: dict[str, Node] = {}
     for name, value in given.items():
@@ -52,14 +52,20 @@ def parse_values(metadata: Metadata, given: Mapping[str, Any], scope: Struct, ta
         if column.name in values:
             raise InputError(f"table {table_name}: column {column.name!r} is set twice")
         try:
-            parsed = parse_value(value, scope) if isinstance(value, str) else _constant(value, column.type)
+            parsed = _parsed(value, scope, column.type)
             values[column.name] = convert(parsed, column.type)
         except PredicateError as error:
             raise PredicateError(f"table {table_name}: column {column.name!r}: {error}") from error
     return values
 
 
-def _constant(value: Any, kind: Any) -> Node:
+def _parsed(value: Any, scope: Struct, kind: Type) -> Node:
+    if isinstance(value, Node):
+        return value
+    return parse_value(value, scope) if isinstance(value, str) else _constant(value, kind)
+
+
+def _constant(value: Any, kind: Type) -> Node:
     try:
         return Literal(pa.scalar(value, type_to_arrow(kind)).as_py(), kind)
     except (pa.ArrowException, TypeError, ValueError) as error:

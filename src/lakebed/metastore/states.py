@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, Table, bindparam, func, select
 
-from lakebed.core.actions import DomainMetadata, SetTransaction
+from lakebed.core.actions import DomainMetadata, Metadata, SetTransaction
 from lakebed.core.commit import ROW_TRACKING, Kind
 from lakebed.core.errors import NotFoundError
 from lakebed.core.instant import to_text
@@ -15,7 +15,7 @@ from lakebed.metastore import schema
 from lakebed.metastore.cache import Cache, SchemaGoneError
 from lakebed.metastore.part import Head, Part, find_head, known_version, versions_left
 from lakebed.metastore.records import TableState, VersionRecord
-from lakebed.metastore.rows import dump
+from lakebed.metastore.rows import dump, load_metadata
 
 _NONE = -1
 _VERSIONS = schema.versions.c
@@ -59,6 +59,18 @@ class States(Part):
             return self._database.read(work, single=version is None)
         except SchemaGoneError:
             return self._database.read(work)
+
+    def schemas(self, table_id: str) -> list[tuple[int, Metadata]]:
+        """What the table has had, and has, as metadata, each with the version that brought it, oldest first."""
+        query = select(schema.schemas.c.version, schema.schemas.c.metadata).where(
+            schema.schemas.c.table_num == bindparam("num"), schema.schemas.c.metadata_changed
+        )
+
+        def work(connection: Connection) -> list[tuple[int, Metadata]]:
+            rows = connection.execute(query.order_by("version"), {"num": find_head(connection, table_id).num})
+            return [(row.version, load_metadata(row.metadata)) for row in rows]
+
+        return self._database.read(work)
 
     def version_at(self, table_id: str, timestamp: int) -> int:
         """The newest version that was committed at or before ``timestamp`` (ms). Raises NotFoundError."""
