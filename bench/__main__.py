@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [throughput] [upserts] [--quick]``."""
+"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [startup] [throughput] [upserts] [--quick]``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bench.machine import machine
 from bench.report import Line, render
 
 TITLES = {
+    "startup": "How soon a command answers",
     "commits": "Commits per second, published log included",
     "planning": "Planning a table of many files",
     "throughput": "Write and read against plain polars and pyarrow",

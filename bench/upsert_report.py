@@ -18,6 +18,7 @@ from bench.peers.contenders import (
     ON_READ,
     ON_WRITE,
     POLARS,
+    POLARS_BUCKETS,
     POLARS_FLUSHED,
     PYARROW,
     PYPAIMON,
@@ -97,7 +98,7 @@ def lines(found: Found) -> list[Line]:
 
 def _upserts(found: Found, size: int) -> Iterator[Line]:
     for contender, goal in ((ON_READ, ON_READ_GOAL), (ON_WRITE, ON_WRITE_GOAL)):
-        for plain in (POLARS, POLARS_FLUSHED):
+        for plain in (POLARS, POLARS_FLUSHED, POLARS_BUCKETS):
             ours, theirs = found.get(size, "upsert", contender), found.get(size, "upsert", plain)
             if ours is None or theirs is None:
                 continue
@@ -108,6 +109,11 @@ def _upserts(found: Found, size: int) -> Iterator[Line]:
             )
             what = f"upsert of {size:,}: {contender.name} / {plain.name} sorted write"
             yield Line(what, ours.total / theirs.total, "x", goal if plain is POLARS else None, note=note)
+    least, plain_write = found.get(size, "upsert", POLARS_BUCKETS), found.get(size, "upsert", POLARS)
+    if least is not None and plain_write is not None:
+        note = f"{least.total:.2f} s against {plain_write.total:.2f} s; {_memory(least, plain_write)}"
+        what = f"upsert of {size:,}: {POLARS_BUCKETS.name} / {POLARS.name} sorted write"
+        yield Line(what, least.total / plain_write.total, "x", None, note=note)
 
 
 def _reads(found: Found, size: int) -> Iterator[Line]:
@@ -157,6 +163,7 @@ def _peers(found: Found, size: int) -> Iterator[Line]:
             what = f"upsert of {size:,}: {peer.name} / {contender.name}"
             yield Line(what, theirs.total / turns / mine, "x", goal, at_least=True, note=note)
         read = found.get(size, "read", peer)
+        yield from _beside_plain(found, size, peer)
         ways = (("unsettled", "read", ON_READ), ("on-write", "read", ON_WRITE), ("settled", "read settled", ON_READ))
         for way, phase, contender in ways:
             own = found.get(size, phase, contender)
@@ -169,6 +176,17 @@ def _peers(found: Found, size: int) -> Iterator[Line]:
             goal = PEER_READ_GOAL if judged else None
             what = f"read after upserts of {size:,}: {peer.name} / lakebed {way}"
             yield Line(what, read.best / own.best, "x", goal, at_least=True, note=note)
+
+
+def _beside_plain(found: Found, size: int, peer: Contender) -> Iterator[Line]:
+    """What a peer's read takes of a plain one: none can be faster than the peer by more than that and what it lacks."""
+    read = found.get(size, "read", peer)
+    for plain in (POLARS, PYARROW):
+        theirs = found.get(size, "read", plain)
+        if read is not None and theirs is not None:
+            had = _times(found.done(size, peer), found.upserts)
+            what = f"read after upserts of {size:,}: {peer.name} ({had}) / {plain.name} on the live rows"
+            yield _best(what, read, theirs, None)
 
 
 def _times(turns: int, of: int) -> str:

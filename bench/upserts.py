@@ -32,6 +32,7 @@ from bench.peers.contenders import (
     PEERS,
     PLAIN,
     POLARS,
+    POLARS_BUCKETS,
     POLARS_FLUSHED,
     PYARROW,
     Contender,
@@ -135,7 +136,7 @@ class Contest:
 
     def _upserts(self, size: int) -> None:
         """All contenders, in turns; those that are slow drop out early."""
-        entered = self._present((POLARS, POLARS_FLUSHED, *OURS, *FORMATS))
+        entered = self._present((POLARS, POLARS_FLUSHED, POLARS_BUCKETS, *OURS, *FORMATS))
         with ExitStack() as stack:
             for contender in (one for one in entered if one in PLAIN):
                 self._folder(contender).mkdir(exist_ok=True)

@@ -14,6 +14,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import lakebed
+from lakebed.core import steps
+from lakebed.core.steps import Step, observe
 
 AT_ONCE = timedelta(0)
 MERGES = ["on-write", "on-read", "copy-on-write"]
@@ -366,6 +368,36 @@ def test_all_rows_are_seen_with_the_last_schema(local_lake: lakebed.Warehouse, m
             (3, 2**40, "!", None, "insert", 4),
         ]
     assert table.changes(1, 2).schema.names[:4] == ["id", "n", "gone", "s"]
+
+
+@pytest.mark.parametrize("merge", MERGES[:2])  # the third leaves nothing to be compacted
+def test_a_commit_during_a_compaction_is_neither_lost_nor_doubled(local_lake: lakebed.Warehouse, merge: str) -> None:
+    """Hudi #18847, PR #8611: what lands while a compaction is about to, from whatever version on it is read."""
+    table = local_lake.create_table("t", "id BIGINT, n INT", primary_key=["id"], buckets=1, merge=merge)
+    for n in range(3):
+        table.upsert([{"id": 1, "n": n}, {"id": 10 + n, "n": n}])
+    before, again = table.version, []
+
+    def interrupt(step: Step) -> None:
+        if step is Step.COMMIT_PREPARED and not again:
+            again.append(step)
+            local_lake.table("t").upsert([{"id": 1, "n": 9}, {"id": 20, "n": 9}])
+
+    observe(interrupt)
+    try:
+        table.compact(full=True)
+    finally:
+        steps._observers.clear()
+    assert again
+    assert table.version >= before + 1
+    late = [(1, 2, "update_preimage"), (1, 9, "update_postimage"), (20, 9, "insert")]
+    for mode in ("combine", "all"):
+        told = [row[:3] for row in changed(table.changes(before, mode=mode), "id", "n")]
+        assert told == late, mode
+        per_version = []
+        for version in range(before, table.version):
+            per_version += changed(table.changes(version, version + 1, mode=mode), "id", "n")
+        assert sorted((row[:3] for row in per_version), key=repr) == late
 
 
 def test_only_files_of_the_range_are_opened(local_lake: lakebed.Warehouse) -> None:

@@ -73,6 +73,7 @@ class Contender:
 
 POLARS = Contender("polars", "bench.peers.plain", "Polars")
 POLARS_FLUSHED = Contender("polars + fsync", "bench.peers.plain", "PolarsFlushed")
+POLARS_BUCKETS = Contender("polars in 4 files + fsync", "bench.peers.plain", "PolarsBuckets")
 PYARROW = Contender("pyarrow", "bench.peers.plain", "Pyarrow", reader_of=POLARS)
 ON_READ = Contender("lakebed on-read", "bench.peers.ours", "OnRead")
 ON_WRITE = Contender("lakebed on-write", "bench.peers.ours", "OnWrite")
@@ -85,7 +86,7 @@ DELTALAKE_QUERY = Contender("deltalake query", "bench.peers.delta", "DeltaQuery"
 PYPAIMON = Contender("pypaimon", "bench.peers.paimon", "Paimon", peer=True, apart=True)
 PYPAIMON_RUST = Contender("pypaimon-rust", "bench.peers.paimon", "PaimonRust", peer=True, apart=True)
 
-PLAIN = (POLARS, POLARS_FLUSHED, PYARROW)
+PLAIN = (POLARS, POLARS_FLUSHED, POLARS_BUCKETS, PYARROW)
 OURS = (ON_READ, ON_WRITE)
 FRAMES = {ON_READ: ON_READ_FRAME, ON_WRITE: ON_WRITE_FRAME}
 """Who reads the same table into polars: what polars' own read is compared with."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -16,7 +15,7 @@ from lakebed.core.errors import InputError, LakebedError
 from lakebed.core.instant import to_duration_ms
 from lakebed.core.predicate import parse
 from lakebed.core.schema import Struct
-from lakebed.engine.changes.plan import needed_versions, plan_changes
+from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes
 from lakebed.engine.changes.span import Bound, Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.distribution import not_distributed
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     import pandas
     import polars
     import pyspark.sql
-
-_log = logging.getLogger(__name__)
 
 
 class Changes:
@@ -205,15 +202,8 @@ class ChangesReadable(Readable):
                     found=repr(given),
                 )
         span = find_span(self._handle, start, end, on_expired=on_expired)
-        if on_expired == "snapshot" and not span.expired:
-            span = self._whole_range(span, mode)
-        if span.expired:
-            _log.warning(
-                "table %s: changes since %r have expired; all rows of version %d come instead",
-                self.name,
-                start,
-                span.end,
-            )
+        if on_expired == "snapshot":
+            span = or_snapshot(self._handle, span, mode)
         metadata = self._handle.metastore.state(self._handle.table_id, span.end).metadata
         return Changes(self._handle, span, self._change_order(span, metadata, mode, columns, where))
 
@@ -257,14 +247,6 @@ class ChangesReadable(Readable):
         []
         """
         self._handle.metastore.forget_consumer(self._handle.table_id, name)
-
-    def _whole_range(self, span: Span, mode: str) -> Span:
-        """The range, or what stands for it if versions are missing that the mode looks at."""
-        begin = self._handle.metastore.begins(self._handle.table_id)
-        needed = needed_versions(span, mode)
-        if len(needed) <= 2 or min(needed) >= begin:  # both ends are there
-            return span
-        return Span(None, span.end, span.end, expired=True)
 
     def _change_order(
         self, span: Span, metadata: Metadata, mode: str, columns: Sequence[str] | None, where: Any

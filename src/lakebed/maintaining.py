@@ -11,6 +11,7 @@ from typing import Protocol
 
 from lakebed.core.errors import LakebedError, NotFoundError
 from lakebed.core.instant import to_duration_ms
+from lakebed.core.properties import PROPERTIES
 from lakebed.records import Maintenance, Vacuumed
 from lakebed.table import Table
 
@@ -49,11 +50,13 @@ class Maintaining:
         self: Tables,
         tables: Sequence[str] | None = None,
         *,
-        retain: str | int | timedelta = "7 days",
+        retain: str | int | timedelta | None = None,
         every: str | int | timedelta | None = None,
         stop: threading.Event | None = None,
     ) -> list[Maintained]:
         """Settle, compact, expire and vacuum tables (all by default), each where its properties say that it pays.
+
+        What is older than ``retain`` expires; by default each table's property ``retain`` says how old that is.
 
         Writers and readers go on meanwhile. What goes wrong with one table does not keep the others from their turn:
         it is logged, and told by the result. ``every`` (like ``"1 minute"``) makes passes until ``stop`` is set, and
@@ -78,19 +81,20 @@ class Maintaining:
         return done
 
 
-def _pass(lake: Tables, tables: Sequence[str] | None, retain: str | int | timedelta) -> list[Maintained]:
+def _pass(lake: Tables, tables: Sequence[str] | None, retain: str | int | timedelta | None) -> list[Maintained]:
     names = [name for space in lake.namespaces() for name in lake.tables(space)] if tables is None else tables
     return [_maintained(lake, name, retain) for name in names]
 
 
-def _maintained(lake: Tables, name: str, retain: str | int | timedelta) -> Maintained:
+def _maintained(lake: Tables, name: str, retain: str | int | timedelta | None) -> Maintained:
     settled = compacted = None
     try:
         table = lake.table(name)
         name = table.name
         settled = table.settle()
         compacted = table.compact()
-        return Maintained(name, settled, compacted, table.vacuum(retain))
+        kept = table.properties.get("retain", PROPERTIES["retain"].default) if retain is None else retain
+        return Maintained(name, settled, compacted, table.vacuum(kept))
     except NotFoundError as error:
         _log.info("table %s went away before its maintenance: %s", name, error)
         return Maintained(name, settled, compacted, error=error)

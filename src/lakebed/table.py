@@ -236,6 +236,11 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
         self.settle(where)
         return self._maintain("compact", lambda draft: compact(draft, self._predicate(draft, where), full=full))
 
+    def _keep_up(self) -> None:
+        """Settle and compact where it pays, beside a stream."""
+        self.settle()
+        self.compact()
+
     def _predicate(self, draft: Draft, where: Any) -> Node | None:
         return None if where is None else parse(where, draft.metadata.schema)
 

@@ -11,30 +11,29 @@ from typing import Any, Protocol
 
 from lakebed.config import Config
 from lakebed.copying import FileLoading
-from lakebed.core.actions import Metadata, now_ms
-from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.commit import Claim, Kind, PreparedCommit
 from lakebed.core.errors import AlreadyExistsError, ConflictError, InputError
 from lakebed.core.key_definition import KeyDefinition
 from lakebed.core.location import Location
-from lakebed.core.merging import check_spec
 from lakebed.core.names import TableName, check_name
-from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, named, to_configuration
-from lakebed.core.schema import Struct
-from lakebed.core.schema_check import validate_schema
-from lakebed.core.schema_delta import to_delta
+from lakebed.core.properties import named
 from lakebed.core.schema_of import schema_of
+from lakebed.core.table_definition import TableDefinition
 from lakebed.delta.features import table_protocol
 from lakebed.engine.distribution import Distribution
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
+from lakebed.engine.inputs import is_repeatable
 from lakebed.engine.publication import follow, publish_versions
+from lakebed.engine.replace import replace_table
+from lakebed.engine.user import user_name
 from lakebed.maintaining import Maintaining
 from lakebed.metastore import Metastore, open_metastore
 from lakebed.records import column_names, comment_text
 from lakebed.storage.store import Store, open_store
 from lakebed.table import Table
 from lakebed.transaction import Transaction
+from lakebed.writing import rows_of
 
 
 class StatementRunner(Protocol):
@@ -51,13 +50,18 @@ class Warehouse(FileLoading, Maintaining):
     """
 
     def __init__(
-        self, config: Config, distribution: Distribution | None = None, statements: StatementRunner | None = None
+        self,
+        config: Config,
+        distribution: Distribution | None = None,
+        statements: StatementRunner | None = None,
+        *,
+        create: bool = True,
     ) -> None:
         self._config = config
         self._statements = statements
         self._options = config.options
         self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
-        self._metastore: Metastore = open_metastore(config.metastore_url)
+        self._metastore: Metastore = open_metastore(config.metastore_url, create=create)
         self._distribution = distribution
 
     def __repr__(self) -> str:
@@ -177,12 +181,21 @@ class Warehouse(FileLoading, Maintaining):
         >>> lake.create_table("users", "id BIGINT, name STRING", primary_key=["id"], buckets=4).primary_key
         ('id',)
         """
-        table_name = TableName.parse(name)
-        partitions = column_names(partition_by, "partition_by=")
-        key = KeyDefinition(
-            column_names(primary_key, "primary_key="), buckets, merge, merge_engine, column_names(sequence, "sequence=")
+        definition = _definition(
+            name,
+            schema,
+            KeyDefinition(
+                column_names(primary_key, "primary_key="),
+                buckets,
+                merge,
+                merge_engine,
+                column_names(sequence, "sequence="),
+            ),
+            partition_by,
+            properties,
+            comment,
         )
-        metadata = _metadata(table_name, schema_of(schema), partitions, key, properties or {}, comment_text(comment))
+        table_name, metadata = definition.name, definition.metadata()
         place = self._place(table_name, location)
         store = open_store(place, self._options)
         self._refuse_taken(table_name, store)
@@ -192,8 +205,11 @@ class Warehouse(FileLoading, Maintaining):
             commit_id=str(uuid.uuid4()),
             read_version=-1,
             claims=(Claim(Kind.CREATE),),
-            actions=(table_protocol(metadata.schema, metadata.configuration, partitions), metadata),
-            info={"operationParameters": {"partitionBy": json.dumps(list(partitions))}},
+            actions=(table_protocol(metadata.schema, metadata.configuration, metadata.partition_columns), metadata),
+            info={
+                "userName": user_name(),
+                "operationParameters": {"partitionBy": json.dumps(list(metadata.partition_columns))},
+            },
         )
         self._metastore.namespace(table_name.namespace)  # before a directory is made
         store.make_dir("_delta_log")
@@ -201,6 +217,45 @@ class Warehouse(FileLoading, Maintaining):
         handle = self._handle_of(metadata.id, table_name, store)
         follow(handle)
         return Table(handle)
+
+    def replace_table(  # noqa: PLR0913 - the names are those of create_table
+        self,
+        name: str,
+        schema: Any,
+        data: Any = None,
+        *,
+        primary_key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+        buckets: int | str | None = None,
+        merge: str | None = None,
+        merge_engine: str | None = None,
+        sequence: Sequence[str] = (),
+        properties: Mapping[str, object] | None = None,
+        comment: str | None = None,
+    ) -> Table:
+        """Make a table what ``create_table`` would make, with the rows of ``data``, as one new version of it.
+
+        What it was before stays readable as its history. Raises NotFoundError if there is no such table.
+
+        >>> import lakebed, tempfile
+        >>> lake = lakebed.connect(tempfile.mkdtemp())
+        >>> t = lake.create_table("n", "n BIGINT")
+        >>> _ = t.append([{"n": 1}])
+        >>> t = lake.replace_table("n", "name STRING", [{"name": "ann"}])
+        >>> t.to_arrow().to_pylist(), t.at(version=1).to_arrow().to_pylist()
+        ([{'name': 'ann'}], [{'n': 1}])
+        """
+        key = KeyDefinition(
+            column_names(primary_key, "primary_key="), buckets, merge, merge_engine, column_names(sequence, "sequence=")
+        )
+        definition = _definition(name, schema, key, partition_by, properties, comment)
+        table = self.table(name)
+
+        def run(draft: Draft) -> None:
+            replace_table(draft, definition, lambda: None if data is None else rows_of(data, draft))
+
+        table._change(run, repeatable=data is None or is_repeatable(data))
+        return table
 
     def _place(self, name: TableName, location: str | os.PathLike[str] | None) -> Location:
         if location is None:
@@ -401,34 +456,22 @@ class Warehouse(FileLoading, Maintaining):
         return Transaction(self._metastore, self._find)
 
 
-def _metadata(
-    name: TableName,
-    columns: Struct,
-    partitions: tuple[str, ...],
+def _definition(
+    name: str,
+    schema: Any,
     key: KeyDefinition,
-    properties: Mapping[str, object],
+    partition_by: Sequence[str],
+    properties: Mapping[str, object] | None,
     comment: str | None,
-) -> Metadata:
-    """The metadata of a new table. Raises SchemaError, InputError and OptionError for what is not possible."""
-    validate_schema(columns, partitions)
-    key, columns = key.checked(str(name), columns)
-    configuration = {**to_configuration(properties), **SYSTEM_CONFIGURATION}
-    key.compare(str(name), configuration)
-    if needs_mapping(columns):
-        columns, last = map_new_fields(columns, 0)
-        configuration |= {COLUMN_MAPPING_MODE: "name", MAX_COLUMN_ID: str(last)}
-    configuration |= key.configuration(columns)
-    metadata = Metadata(
-        id=str(uuid.uuid4()),
-        name=str(name),
-        description=comment,
-        schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
-        partition_columns=partitions,
-        configuration=configuration,
-        created_time=now_ms(),
+) -> TableDefinition:
+    return TableDefinition(
+        TableName.parse(name),
+        schema_of(schema),
+        column_names(partition_by, "partition_by="),
+        key,
+        properties or {},
+        comment_text(comment),
     )
-    check_spec(metadata)
-    return metadata
 
 
 _OTHER_PLACE = "pass another location=, or leave it out"

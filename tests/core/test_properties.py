@@ -114,7 +114,8 @@ def test_every_property_is_described_and_its_default_is_a_value(name) -> None:
 
 def test_only_key_tables_have_what_is_about_keys() -> None:
     for known in PROPERTIES.values():
-        assert known.keyed is (known.key.startswith("lakebed.") and "compaction" not in known.name)
+        general = known.name.startswith(("compaction", "retain"))
+        assert known.keyed is (known.key.startswith("lakebed.") and not general)
         if known.keyed:
             with pytest.raises(OptionError, match=f"table t has no primary key; found property '{known.name}'"):
                 refuse_keyed("t", {known.key: known.default})

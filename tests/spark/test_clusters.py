@@ -35,6 +35,13 @@ SHORT = [
     "behaviour/test_rows.py::test_save_modes",
     "behaviour/test_keys.py::test_maintenance",
 ]
+STREAMS = [
+    "spark/test_stream_source.py::test_a_table_follows_another",
+    "spark/test_stream_sink.py::test_a_replayed_batch_is_not_doubled",
+    "spark/test_stream_sink.py::test_complete_replaces_the_table",
+    "spark/test_cdc.py::test_a_stream_of_messages_into_a_table[debezium]",
+    "spark/test_cdc.py::test_new_columns_in_a_stream",
+]
 
 
 @contextmanager
@@ -81,3 +88,12 @@ def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
         told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else OTHERS))
     assert " passed" in told
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["local-cluster", "connect"])
+def test_streams(kind: str, tmp_path: Path) -> None:
+    """Source, sink, replays, change messages, and a function of foreachBatch that connects by itself."""
+    with master_of(kind, tmp_path) as master:
+        told = run_suite(master, tmp_path, STREAMS)
+    assert told.startswith("6 passed")

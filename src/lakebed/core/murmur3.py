@@ -8,6 +8,7 @@ and then the hash from before the column is put back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +27,9 @@ _SMALL = [pa.scalar(n, _U32) for n in range(32)]
 _SMALL_64 = [pa.scalar(n, _U64) for n in range(64)]
 
 _PIECE_ROWS = 1 << 16
+# From so many pieces on, threads are worth starting.
+_PIECES_FOR_THREADS = 8
+_THREADS = 2
 _PIECE_BYTES = 1 << 22
 # Below this many rows that have words left, Python's own integers are quicker than a column of them.
 _FEW_ROWS = 12
@@ -45,10 +49,18 @@ def spark_hash(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.Array:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InputError("rows to hash", expected="one column or more, of one length", found=lengths or "none")
     kinds = [_hashed_type(column.type) for column in columns]
-    pieces = [
-        _hash_piece([_whole(column.slice(at, _PIECE_ROWS), kind) for column, kind in zip(columns, kinds, strict=True)])
-        for at in range(0, len(columns[0]), _PIECE_ROWS)
-    ]
+
+    def piece(at: int) -> pa.Array:
+        return _hash_piece(
+            [_whole(column.slice(at, _PIECE_ROWS), kind) for column, kind in zip(columns, kinds, strict=True)]
+        )
+
+    starts = range(0, len(columns[0]), _PIECE_ROWS)
+    if len(starts) < _PIECES_FOR_THREADS:
+        pieces = list(map(piece, starts))
+    else:
+        with ThreadPoolExecutor(_THREADS, "lakebed-hash") as pool:
+            pieces = list(pool.map(piece, starts))
     return pa.concat_arrays(pieces) if pieces else pa.array([], pa.int32())
 
 

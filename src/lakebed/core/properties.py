@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakebed.core.errors import OptionError
+from lakebed.core.errors import InputError, OptionError
+from lakebed.core.instant import to_duration_ms
 
 COLUMN_MAPPING_MODE = "delta.columnMapping.mode"
 MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
@@ -65,6 +66,14 @@ def _positive(text: str) -> str:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError("a whole number of at least 1")
     return str(int(text))
+
+
+def _duration(text: str) -> str:
+    try:
+        to_duration_ms(text)
+    except InputError as error:
+        raise ValueError(error.expected) from error
+    return text
 
 
 def _at_least_minus_one(text: str) -> str:
@@ -147,6 +156,13 @@ PROPERTIES: Mapping[str, Property] = {
             "0.2",
             "share of dead rows from which compact() rewrites a file",
             _ratio,
+        ),
+        Property(
+            "retain",
+            "lakebed.retain",
+            "7 days",
+            "how long maintain() keeps versions that are not the newest, and their files",
+            _duration,
         ),
         Property(
             "merge", "lakebed.merge", "on-write", "when an upsert is settled: by itself or later", _merge, keyed=True

@@ -43,6 +43,7 @@ from lakebed.core.schema import (
     Type,
 )
 from lakebed.core.schema_path import quote_name
+from lakebed.core.sql_tokens import join_quotes
 
 _WORDS = {
     "BOOLEAN": BOOLEAN, "TINYINT": BYTE, "BYTE": BYTE, "SMALLINT": SHORT, "SHORT": SHORT, "INT": INTEGER,
@@ -139,7 +140,7 @@ class _Parser:
         self._next = 0
         try:
             # The parenthesis keeps a first column called `show` or `call` from being read as a command.
-            self._tokens: list[Token] = Spark().tokenize("(" + text)[1:]
+            self._tokens: list[Token] = join_quotes(Spark().tokenize("(" + text), "(" + text)[1:]
         except SqlglotError as error:
             raise SchemaError(
                 f"SQL schema {text!r} cannot be read: {error}", fix="close every quote and backtick"

@@ -34,6 +34,7 @@ from lakebed.engine.distribution import Distribution
 from lakebed.engine.plan import plan
 from lakebed.engine.settlement import Settlement
 from lakebed.engine.unit import Unit
+from lakebed.engine.user import user_name
 from lakebed.engine.write import WriteOrder
 from lakebed.metastore import Metastore, TableState
 from lakebed.storage.deletion_vector import vector_path
@@ -222,7 +223,7 @@ class Draft:
             claims=tuple(self._with_buckets(claim) for claim in self.claims),
             actions=self._actions(),
             made_for=self.base.metadata,
-            info={**self.info, **(info or {})},
+            info={"userName": user_name(), **self.info, **(info or {})},
         )
 
     def _actions(self) -> tuple[Action, ...]:

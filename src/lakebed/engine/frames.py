@@ -11,6 +11,7 @@ from pyroaring import BitMap64
 from lakebed.core.errors import LakebedError
 from lakebed.core.options import MIB
 from lakebed.delta.foreign import place
+from lakebed.engine.resolving.key_columns import KnownKeys
 from lakebed.engine.scan import (
     READ_THREADS,
     ScanOrder,
@@ -29,6 +30,7 @@ from lakebed.storage.parquet_encoder import keeps
 
 LARGE = 8 * MIB
 """From this size on, files are read by polars on the way to Arrow."""
+_LARGEST_TEXT = 2**31 - 1
 
 
 def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
@@ -75,10 +77,23 @@ def _read_arrow(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema
     if frame is None:
         return read_source(order, source)
     try:
-        rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(order.needed_arrow)
+        rows = frame.to_arrow(compat_level=_layout(frame)).cast(order.needed_arrow)
     except pa.ArrowException:
         return read_source(order, source)  # more text than an Arrow column of it can hold in one piece
     return qualifying(order, rows)
+
+
+def _layout(rows: pl.DataFrame) -> pl.CompatLevel:
+    """The layout in which Arrow gets texts: as polars has them, so that they are copied only once, where it casts them.
+
+    Arrow does not cast such texts inside of lists; and of more than 2 GiB it makes wrong ones, without an error.
+    """
+    if any(kind.is_nested() for kind in rows.dtypes):
+        return pl.CompatLevel.oldest()
+    texts = pl.col(pl.String).str.len_bytes(), pl.col(pl.Binary).bin.size()
+    sizes = rows.select(size.cast(pl.UInt64).sum() for size in texts)
+    fits = all(size <= _LARGEST_TEXT for size in (sizes.row(0) if sizes.width else ()))
+    return pl.CompatLevel.newest() if fits else pl.CompatLevel.oldest()
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:
@@ -98,7 +113,9 @@ def _live(order: ScanOrder, source: Source, wanted: pl.Schema) -> pl.DataFrame |
     if not at.store.location.is_local:
         return None
     dead = known_dead(order, source)
-    raw = _read_plain(at.store.path(at.path), order, wanted, dead, source.add.num_records)
+    known = KnownKeys.of(order)
+    keys = None if known is None else known.find(order, source.add)
+    raw = _read_plain(at.store.path(at.path), order, wanted, dead, source.add.num_records, keys)
     if raw is None:
         return None
     fixed = [f for f in order.needed if f.name not in order.stored.names]
@@ -107,19 +124,25 @@ def _live(order: ScanOrder, source: Source, wanted: pl.Schema) -> pl.DataFrame |
 
 
 def _read_plain(
-    path: str, order: ScanOrder, wanted: pl.Schema, dead: BitMap64 | None, rows: int | None
+    path: str, order: ScanOrder, wanted: pl.Schema, dead: BitMap64 | None, rows: int | None, keys: pl.Series | None
 ) -> pl.DataFrame | None:
-    """The live rows of a file, its columns under their names of today; None if polars cannot, or unlike Arrow."""
+    """The live rows of a file, its columns under their names of today; None if polars cannot, or unlike Arrow.
+
+    ``keys`` is a column that is in memory already, from when what was unsettled was resolved.
+    """
     names = {f.physical_name: f.name for f in order.stored}
     try:
         found = pl.read_parquet_schema(path)
         if any(found.get(physical) != wanted[name] for physical, name in names.items()):
             return None
-        columns = [pl.col(physical).alias(name) for physical, name in names.items()]
+        known = None if keys is None else keys.name
+        columns = [pl.col(physical).alias(name) for physical, name in names.items() if name != known]
         found_rows = pl.scan_parquet(path, glob=False, hive_partitioning=False).select(columns)
         if dead and rows:
-            found_rows = found_rows.filter(pl.Series(keep_mask(dead, 0, rows)))
-        return found_rows.collect()
+            live = pl.Series(keep_mask(dead, 0, rows))
+            found_rows, keys = found_rows.filter(live), None if keys is None else keys.filter(live)
+        read = found_rows.collect()
+        return read if keys is None else read.with_columns(keys)
     except (pl.exceptions.PolarsError, OSError):
         # Arrow reads what polars cannot, and says what is wrong with a file that nobody can read.
         return None

@@ -17,6 +17,8 @@ from lakebed.storage.forked import polars_is_lost
 # Rows in no order are told by the first few of them.
 _GLANCE = 1024
 _ROW = "row"
+_ROW_BITS = 32
+_NUMBER_BITS = 63
 
 
 def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
@@ -37,6 +39,10 @@ def sorted_rows(columns: Sequence[pa.Array]) -> pa.Array | None:
         return pc.sort_indices(pa.table(named), sort_keys=by)
     import polars as pl
 
+    packed = _packed(columns[0]) if len(columns) == 1 else None
+    if packed is not None:
+        numbers, last = packed
+        return pc.bit_wise_and(pl.Series(numbers).sort().to_arrow(), last).cast(pa.uint32())
     frame = pl.DataFrame([pl.Series(str(at), column) for at, column in enumerate(columns)])
     # The row number as the last column of an unstable sort gives what a stable one does, in less than half the time.
     numbered = frame.with_row_index(_ROW).sort([*frame.columns, _ROW], nulls_last=False)
@@ -99,6 +105,26 @@ def runs(numbers: pa.Array) -> Iterator[tuple[int, pa.Array]]:
     for number, end in zip(encoded.values.to_pylist(), encoded.run_ends.to_pylist(), strict=True):
         yield number, order.slice(start, end - start)
         start = end
+
+
+def _packed(column: pa.Array) -> tuple[pa.Array, pa.Scalar] | None:
+    """Each value and, in the lowest bits, the number of its row: one number, which sorts in a fraction of the time.
+
+    The second value has these bits set. None for what is no whole number, for nulls, and for numbers too far apart.
+    """
+    kind = column.type
+    if column.null_count or not (pat.is_signed_integer(kind) or pat.is_date32(kind) or pat.is_timestamp(kind)):
+        return None
+    import polars as pl
+
+    values = column.cast(pa.int32() if pat.is_date32(kind) else pa.int64()).cast(pa.int64())
+    ends = pc.min_max(values).as_py()
+    bits = (len(values) - 1).bit_length()
+    if bits > _ROW_BITS or (ends["max"] - ends["min"]).bit_length() + bits > _NUMBER_BITS:
+        return None
+    high = pc.shift_left(pc.subtract(values, pa.scalar(ends["min"], pa.int64())), pa.scalar(bits, pa.int64()))
+    rows = pl.int_range(len(values), eager=True).to_arrow()
+    return pc.add(high, rows), pa.scalar((1 << bits) - 1, pa.int64())
 
 
 def _with_nan_last(columns: Sequence[pa.Array]) -> Iterator[pa.Array]:

@@ -14,6 +14,7 @@ from lakebed.core.actions import AddFile
 from lakebed.core.commit import partition_key
 from lakebed.core.errors import StorageError
 from lakebed.core.file_tags import BATCH, KIND_COLUMN, file_tags
+from lakebed.core.keyed import Merge
 from lakebed.core.schema import BYTE, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.steps import Step, reach
@@ -23,6 +24,9 @@ from lakebed.engine.bucket_rows import BucketRows
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
 from lakebed.engine.large_batch import LargeBatch
 from lakebed.engine.refused_rows import RefusedKeys
+from lakebed.engine.resolving import dense
+from lakebed.engine.resolving.key_columns import keep_written
+from lakebed.engine.resolving.order import ResolveOrder
 from lakebed.engine.row_block import RowBlock
 from lakebed.engine.upsert_layout import FilePlan, UpsertLayout
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
@@ -39,6 +43,9 @@ _SHARE_IF_SORTED = 5
 _LARGEST_BLOCK = 1 << 30
 # Files that are sorted, encoded and flushed at a time.
 _AT_ONCE = 4
+# The keys of a batch are kept for the commit to settle them, if they are so small a part of the limit.
+_KEPT_SHARE = 32
+_KEY_BYTES = 8
 
 
 class KeyedWriter:
@@ -65,6 +72,7 @@ class KeyedWriter:
         self._parts: list[KeyedPart] = []
         self._bytes = 0
         self._large = LargeBatch(order)
+        self._matched_next = _matched_next(order)
         self._refused = RefusedKeys(order.key.key)
         self._done: list[AddFile] = []
         self._paths: list[str] = []
@@ -164,10 +172,12 @@ class KeyedWriter:
         block = self._block()
         layout = UpsertLayout(block, self._order, self._buckets)
         self._partitions.update(map(partition_key, layout.partitions))
-        plans = list(layout.files())
-        paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
-        block.expect(len(plans))
         with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
+            # While keys are hashed and divided. If it fails, the first file to be written meets the same error.
+            pool.submit(block.begin, self._file)
+            plans = list(layout.files())
+            paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
+            block.expect(len(plans))
             writing: deque[Future[AddFile]] = deque()
             for path, plan in zip(paths, plans, strict=True):
                 reach(Step.WRITE_OPENED)
@@ -180,12 +190,18 @@ class KeyedWriter:
             self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
         pa.default_memory_pool().release_unused()
 
+    @property
+    def _keys_are_small(self) -> bool:
+        return self.rows * _KEY_BYTES <= self._order.options.writer_memory_limit // _KEPT_SHARE
+
     def _write_file(self, block: RowBlock, path: str, plan: FilePlan) -> AddFile:
         """Put the rows of one file in order and write it; files are written by several threads."""
         rows = plan.rows()
         kinds = block.kinds(rows)
         schema = self._file if kinds is None else self._file_with_kinds
         taken = block.taken(rows, kinds, schema)
+        if self._matched_next is not None and self._keys_are_small and not isinstance(taken, pa.Table):
+            keep_written(self._matched_next, encode(path), taken)
         tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
         written = write_file(self._order.store, path, taken, schema, self._order.options, self._indexed)
         reach(Step.WRITE_CLOSED)
@@ -198,6 +214,14 @@ class KeyedWriter:
             stats=written.stats_json,
             tags=file_tags(plan.number, unsettled=self._order.unsettled, tombstones=tombstones),
         )
+
+
+def _matched_next(order: UpsertOrder) -> ResolveOrder | None:
+    """How the commit matches the keys of the files, if it does so by whole columns of them."""
+    key = order.key
+    if key.merge is Merge.ON_READ or not dense.suits(key):
+        return None
+    return ResolveOrder(order.store, order.table_name, order.metadata, key, order.options)
 
 
 def write_upserts(reader: pa.RecordBatchReader, order: UpsertOrder) -> Upserted:

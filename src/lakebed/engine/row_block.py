@@ -36,7 +36,7 @@ class RowBlock:
         self._columns: dict[str, pa.Array] = {}
 
     def column(self, name: str) -> pa.Array:
-        """One column, by physical name, in one piece; only before the first ``taken``."""
+        """One column, by physical name, in one piece; only before ``begin`` and the first ``taken``."""
         if name not in self._columns:
             assert self._table is not None
             column = self._table.column(name)
@@ -57,6 +57,11 @@ class RowBlock:
     def expect(self, times: int) -> None:
         """After so many calls of ``taken`` the block lets go of its rows."""
         self._wanted = times
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Get ready for ``taken`` of files with this schema; no ``column`` may be asked for from now on."""
+        if parquet_encoder.keeps(schema):
+            self._polars()
 
     def taken(self, rows: pa.Array | None, kinds: pa.Array | None, schema: pa.Schema) -> pa.Table | pl.DataFrame:
         """Some rows in that order, all if None, as what the encoder takes fastest.

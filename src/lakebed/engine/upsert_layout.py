@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,7 +84,10 @@ class UpsertLayout:
         self._buckets = buckets
         self._fold = FoldOrder.of(block, order)
         self._partitions = _partitions(block, order)
-        self._hashes = spark_hash(self._fold.keys) if buckets.needs_hashes else None
+
+    @cached_property
+    def _hashes(self) -> pa.Array | None:
+        return spark_hash(self._fold.keys) if self._buckets.needs_hashes else None
 
     @property
     def partitions(self) -> list[dict[str, str | None]]:

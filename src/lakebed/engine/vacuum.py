@@ -107,8 +107,8 @@ class _Search:
     @classmethod
     def of(cls, store: Store, known: ReferencedPaths, freed: ReferencedPaths, now: int, retain_ms: int) -> _Search:
         return cls(
-            referenced=_paths(store, known),
-            freed=_paths(store, freed),
+            referenced=paths_below(store, known),
+            freed=paths_below(store, freed),
             oldest=now - retain_ms,
             oldest_temporary=now - max(retain_ms, TEMPORARY_MS),
         )
@@ -130,7 +130,7 @@ class _Search:
         return self.oldest_temporary if is_temporary(path.rpartition("/")[2]) else self.oldest
 
 
-def _paths(store: Store, known: ReferencedPaths) -> frozenset[str]:
+def paths_below(store: Store, known: ReferencedPaths) -> frozenset[str]:
     """All files of ``known`` that are below the store, as the store names them."""
     absolute = pc.match_substring_regex(known.paths, _ABSOLUTE)
     elsewhere = known.paths.filter(absolute).to_pylist()

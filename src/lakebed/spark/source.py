@@ -81,9 +81,10 @@ class LakebedSource(DataSource):
     def _change_schema(self) -> StructType:
         options = ChangeOptions.parse(self.options)
         with options.table(self.config) as table:
-            bounded = find_span(table._handle, EARLIEST, options.end, on_expired="error")
-            self._version = bounded.end
-            return schema_of(table, options, bounded.end)
+            # A stream may end with a version that is still to come, and begin after it has gone.
+            bounded = None if isinstance(options.end, int) and options.end > table.version else options.end
+            self._version = find_span(table._handle, EARLIEST, bounded, on_expired="error").end
+            return schema_of(table, options, self._version)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader of changes, micro-batch by micro-batch."""

@@ -21,8 +21,8 @@ from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.change_rows import EARLIEST
 from lakebed.core.errors import InputError, NotFoundError
 from lakebed.core.instant import to_duration_ms
-from lakebed.engine.changes.plan import needed_versions, plan_changes
-from lakebed.engine.changes.span import Span, find_span
+from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes
+from lakebed.engine.changes.span import Bound, Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.lease import promise_all
 from lakebed.spark.change_options import ChangeOptions
@@ -57,17 +57,24 @@ class _Changes:
         self._options = options
         self._schema = schema
         self._version = version
+        self._columns: Metadata | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks need no connection."""
-        return {**self.__dict__, "_config": None, "_options": None, "_scope": None, "_opened": None}
+        return {**self.__dict__, "_config": None, "_options": None, "_columns": None, "_scope": None, "_opened": None}
 
     def _planned(self, table: Table, span: Span) -> tuple[ChangeOrder, list[Step | RawStep]]:
         """The work, in an order that is the same whoever asks."""
-        order = change_order(table, self._options, span, table._state(self._version).metadata)
+        order = change_order(table, self._options, span, self._seen(table))
         promise_all(table._handle, needed_versions(span, order.mode))
         steps = plan_changes(table._handle, span, order)
         return order, sorted(steps, key=lambda step: (step.unit.place, sorted(step.unit.numbers)))
+
+    def _seen(self, table: Table) -> Metadata:
+        """The table's, as it was when the query began; kept, since that version may expire while the query runs."""
+        if self._columns is None:
+            self._columns = table._state(self._version).metadata
+        return self._columns
 
     def _slices(self, table: Table, span: Span, pieces: slice = _EVERYTHING) -> Sequence[InputPartition]:
         order, steps = self._planned(table, span)
@@ -89,8 +96,7 @@ class ChangeReader(_Changes, DataSourceReader):
         """A partition for each slice of the units that changed."""
         options = self._options
         with options.table(self._config) as table:
-            span = find_span(table._handle, options.start, options.end, on_expired=options.on_expired)
-            return self._slices(table, span)
+            return self._slices(table, left_span(table, options, options.start, options.end))
 
 
 class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -111,6 +117,7 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._opened is None:
             self._scope = ExitStack()
             self._opened = self._scope.enter_context(self._options.table(self._config))
+            self._seen(self._opened)
         return self._opened
 
     def stop(self) -> None:
@@ -146,7 +153,7 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         newest = self._newest(table) if self._target is None else self._target
         if newest < start["version"] or (newest == start["version"] and not start["whole"]):
             self._reached = start
-        elif isinstance(limit, ReadAllAvailable):
+        elif isinstance(limit, ReadAllAvailable) or not _is_left(table, start["version"]):
             self._reached = offset(newest)
         else:
             self._reached = self._part_of_next(table, start) or offset(self._within_limits(table, start, newest))
@@ -168,11 +175,11 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         if start == end:
             return []
         table = self._table
-        self._refuse_other_columns(table, end["version"])
-        if not start["pieces"] and not end["pieces"]:
-            return self._slices(table, self._span(table, start, end))
-        pieces = slice(start["pieces"], end["pieces"] or None)
-        return self._slices(table, self._next(table, start), pieces)
+        in_pieces = bool(start["pieces"] or end["pieces"])
+        span = self._next(table, start) if in_pieces else self._span(table, start, end)
+        self._refuse_other_columns(table, span.end)
+        whole = span.expired or not in_pieces
+        return self._slices(table, span, _EVERYTHING if whole else slice(start["pieces"], end["pieces"] or None))
 
     def commit(self, end: Offset) -> None:
         """All changes up to the offset have been dealt with, and need not be kept any more."""
@@ -183,24 +190,27 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         if self._options.consumer is not None:
             until = now_ms() + to_duration_ms(self._options.consumer_retain)
             handle, name, version = table._handle, self._options.consumer, int(reached["version"])
+            if not _is_left(table, version):  # a snapshot of a later one stood for it
+                version = handle.metastore.begins(handle.table_id)
             handle.metastore.advance(handle.table_id, name, version, until, whole=bool(reached["whole"]))
 
     def _newest(self, table: Table) -> int:
+        """The last version that is to be read, as far as it is there."""
         end = self._options.end
-        if end is None:
-            return table._handle.metastore.head(table._handle.table_id)
+        newest = table._handle.metastore.head(table._handle.table_id)
+        if end is None or isinstance(end, int):
+            return newest if end is None else min(end, newest)
         return find_span(table._handle, EARLIEST, end, on_expired="error").end
 
     def _span(self, table: Table, start: Offset, end: Offset) -> Span:
         first, last = int(start["version"]), int(end["version"])
         if not start["whole"]:
-            return find_span(table._handle, first, last, on_expired=self._options.on_expired)
-        try:
-            table._state(first)
-        except NotFoundError:
-            # Nothing of the table has been read: a later snapshot is as good a beginning.
-            return Span(None, last, last)
-        return Span(None, last, first)
+            return left_span(table, self._options, first, last)
+        if start["pieces"] or (_is_left(table, first) and _is_left(table, last)):
+            return Span(None, last, first)
+        # Nothing of the table has been read: a later snapshot is as good a beginning.
+        later = max(last, table._handle.metastore.begins(table._handle.table_id))
+        return Span(None, later, later)
 
     def _next(self, table: Table, start: Offset) -> Span:
         """What comes next by itself: one version, or a whole snapshot."""
@@ -240,7 +250,7 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def _refuse_other_columns(self, table: Table, version: int) -> None:
         """Raise InputError if the table's columns are not what they were when the query began."""
-        began = table._state(self._version).metadata
+        began = self._seen(table)
         now = {f.physical_name: f for f in table._state(version).metadata.schema}
         wanted = table._columns(began, self._options.columns)
         for field in began.schema.select(wanted):
@@ -252,6 +262,25 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
                 f"table {table.name}: column {field.name!r}, which this stream reads, {what} at version {version}",
                 fix="restart the query, which then reads the table with its new columns",
             )
+
+
+def left_span(table: Table, options: ChangeOptions, start: Bound, end: Bound | None) -> Span:
+    """The range, or, if that is what the options say, a whole snapshot in the place of what has expired of it."""
+    handle = table._handle
+    if options.on_expired != "snapshot":
+        return find_span(handle, start, end, on_expired="error")
+    begins = handle.metastore.begins(handle.table_id)
+    if isinstance(start, int) and isinstance(end, int) and start <= end < begins and not _is_left(table, end):
+        return or_snapshot(handle, Span(None, begins, begins, expired=True), options.mode)
+    return or_snapshot(handle, find_span(handle, start, end, on_expired="snapshot"), options.mode)
+
+
+def _is_left(table: Table, version: int) -> bool:
+    try:
+        table._state(version)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _changed(table: Table, after: int, upto: int) -> Iterator[tuple[int, int, int]]:

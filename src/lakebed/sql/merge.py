@@ -13,7 +13,7 @@ from lakebed.core.errors import InputError
 from lakebed.core.keyed import MergeEngine
 from lakebed.core.merge_plan import When
 from lakebed.core.predicate import Node
-from lakebed.core.predicate.nodes import And, Column, Compare
+from lakebed.core.predicate.nodes import And, Cast, Column, Compare
 from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_arrow import from_arrow
 from lakebed.core.schema_ddl import type_ddl
@@ -280,8 +280,8 @@ class _Merge:
         for term in on.terms if isinstance(on, And) else (on,):
             if not isinstance(term, Compare) or term.op != "=":
                 return False
-            ends = {side.path for side in (term.left, term.right) if isinstance(side, Column)}
-            pairs.add(frozenset(ends))
+            ends = [side.operand if isinstance(side, Cast) else side for side in (term.left, term.right)]
+            pairs.add(frozenset(side.path for side in ends if isinstance(side, Column)))
         target, source = self.merging.target.called, self._called
         wanted = {
             frozenset({(target, name), (source, found.name)}) for name in key.key if (found := columns.find(name))
@@ -368,6 +368,9 @@ class _Merge:
 
     def _add_column(self, text: Composition, column: Field, columns: Struct) -> None:
         target = self.merging.target
+        if all(clause.action == "DELETE" for clause in self.merging.clauses):
+            text.add(f"{quoted(target.called)}.{quoted(column.name)}")
+            return
         text.add(f"CASE `{CLAUSE}`")
         for number, clause in enumerate(self.merging.clauses):
             if clause.action == "DELETE":

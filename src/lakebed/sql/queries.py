@@ -45,7 +45,10 @@ def run_query(context: Context, span: Span, *, start: int | None = None, extra: 
     ``start`` is where the text begins that Spark gets, if it gets more than the query.
     """
     engine = engine_of(context)
-    query = read_query(context.source, span, context.parameters)
+    query = _read(context, span)
+    if query is None:
+        assert isinstance(engine, SparkEngine)
+        return engine.sql(context.source.text, context.parameters, {}, context.source.written)
     reads: list[tuple[Reference, Rows]] = []
     for reference in query.references:
         known = (extra or {}).get(".".join(reference.parts))
@@ -63,21 +66,31 @@ def run_query(context: Context, span: Span, *, start: int | None = None, extra: 
     return engine.run(query, reads, context.parameters)
 
 
+def _read(context: Context, span: Span) -> Query | None:
+    """The query; None if sqlglot does not understand it, which Spark may, and no table of ours is in it."""
+    try:
+        return read_query(context.source, span, context.parameters)
+    except SqlError:
+        if context.spark is None or names_ours(context, span):
+            raise
+        return None
+
+
+def names_ours(context: Context, span: Span) -> bool:
+    """Whether any name in the text is one of ours, wherever it stands."""
+    cursor = Cursor(context.source, context.parameters, span.first, span.last)
+    while not cursor.at_end:
+        at = cursor.at
+        try:
+            if context.names.table(cursor.dotted().parts) is not None:
+                return True
+        except SqlError:
+            cursor.at = at + 1
+    return False
+
+
 def check_parameters(context: Context, query: Query) -> None:
     """Raise SqlError if a parameter has no value."""
     missing = sorted(query.parameters - set(context.parameters))
     if missing:
         raise SqlError(f"no value is given for the parameter :{missing[0]}", expected=f"sql(text, {missing[0]}=…)")
-
-
-def pass_on(context: Context, cursor: Cursor) -> Any:
-    """A statement that is not ours, as Spark runs it; tables of ours in it are read at one moment. Raises SqlError."""
-    first = context.source.words[0]
-    if context.spark is None:
-        cursor.at = 0
-        cursor.fail(
-            f"{first.spelled.upper()} is no statement that runs without Spark",
-            expected="SELECT, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SHOW, DESCRIBE or CALL",
-            fix="lakebed.connect(…, spark=spark)",
-        )
-    return context.spark.sql(context.source.text, context.parameters, {}, context.source.text)

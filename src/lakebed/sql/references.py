@@ -18,6 +18,14 @@ from lakebed.core.errors import SqlError
 from lakebed.sql.cursor import Cursor, Name, Span
 from lakebed.sql.source import Source, Word
 
+
+class _Spark(Spark):
+    """Spark's dialect with its default of today: a cast that fails is an error, not null."""
+
+    class Parser(Spark.Parser):  # type: ignore[misc, valid-type]  # compiled, without types
+        STRICT_CAST = True
+
+
 _VERSIONED = {"VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp"}
 CHANGES = "table_changes"
 
@@ -110,7 +118,7 @@ def read_query(source: Source, span: Span, parameters: Mapping[str, Any]) -> Que
 def parse_tokens(source: Source, tokens: Sequence[Token]) -> exp.Expression:
     """The tree of some words of a statement. Raises SqlError that points at what cannot be understood."""
     try:
-        trees = Spark().parser().parse(list(tokens), source.padded)
+        trees = _Spark().parser().parse(list(tokens), source.padded)
     except ParseError as error:
         raise _syntax_error(source, error) from error
     except (SqlglotError, RecursionError) as error:

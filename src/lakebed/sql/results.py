@@ -62,6 +62,4 @@ def delivered(rows: pa.Table, session: Any) -> Any:
     """The rows as the caller gets them: with a Spark session as a DataFrame."""
     if session is None:
         return rows
-    from pyspark.sql.types import StructType
-
-    return session.createDataFrame(rows) if rows.num_columns else session.createDataFrame([], StructType([]))
+    return session.createDataFrame(rows) if rows.num_columns else session.range(0).select()

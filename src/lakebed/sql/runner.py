@@ -10,7 +10,8 @@ import pyarrow as pa
 from lakebed.sql import alter, calls, change, insert, merge, namespaces, show, tables, tags
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Cursor
-from lakebed.sql.queries import pass_on, run_query
+from lakebed.sql.foreign import create_view, pass_on
+from lakebed.sql.queries import run_query
 from lakebed.sql.results import delivered
 from lakebed.sql.source import Source
 from lakebed.warehouse import Warehouse
@@ -47,6 +48,7 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("CREATE", "TABLE"), tables.create),
     (("CREATE", "OR", "REPLACE", "TABLE"), tables.replace),
     (("DROP", "TABLE"), tables.drop),
+    (("CREATE", "OR|GLOBAL|TEMP|TEMPORARY"), create_view),
     (("ALTER", "TABLE"), alter.alter),
     (("COMMENT", "ON"), alter.comment_on),
     (("CREATE", "TAG"), tags.create),

@@ -11,7 +11,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from lakebed.core.errors import SqlError
-from lakebed.core.predicate.sql_tree import join_quotes
+from lakebed.core.sql_tokens import join_quotes
 from lakebed.sql.place import pointed
 
 # The parenthesis keeps a first word like SHOW or CALL from swallowing the rest of the text as one token.

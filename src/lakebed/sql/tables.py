@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import TokenType
 
 from lakebed.core.errors import InputError
+from lakebed.core.location import Location
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.schema_ddl import from_ddl
@@ -60,7 +61,11 @@ def replace(context: Context, cursor: Cursor) -> pa.Table | None:
     definition = _definition(cursor)
     if definition.format != FORMAT or split_name(definition.name.parts) is None:
         return None
-    _create(context, cursor, definition)
+    table = context.names.table(definition.name.parts)
+    if table is None:
+        _create(context, cursor, definition)
+    else:
+        _replace(context, cursor, definition, table)
     return NOTHING
 
 
@@ -94,6 +99,18 @@ def _create(context: Context, cursor: Cursor, definition: Definition) -> None:
         _fill(context, table, rows)
 
 
+def _replace(context: Context, cursor: Cursor, definition: Definition, table: Table) -> None:
+    schema, arguments = _arguments(context, cursor, definition)
+    location = arguments.pop("location", None)
+    if location is not None and Location.parse(location, default_fs=table._options.default_fs).uri != table.location:
+        raise cursor.error(definition.name, f"table {table.name} stays at {table.location}", fix="leave LOCATION out")
+    rows = None if definition.query is None else run_query(context, definition.query)
+    try:
+        context.lake.replace_table(table.name, schema if rows is None else rows.schema, rows, **arguments)
+    except InputError as error:
+        raise context.tried(definition.name, error) from error
+
+
 def _fill(context: Context, table: Table, rows: Any) -> None:
     try:
         table.append(rows)
@@ -115,7 +132,13 @@ def _arguments(context: Context, cursor: Cursor, definition: Definition) -> tupl
     schema: Any = None
     if definition.like is not None:
         schema, arguments = _like(context.table(definition.like))
-    elif definition.query is None or definition.columns:
+    elif definition.query is not None and definition.columns:
+        raise cursor.error(
+            definition.columns[0],
+            "the query tells the columns",
+            fix="leave the column list out, and cast and name the columns in the query",
+        )
+    elif definition.query is None:
         schema = _schema(context, cursor, definition)
     for name, argument in _ARGUMENTS.items():
         value = given.pop(name, given.pop(f"lakebed.{name}", None))

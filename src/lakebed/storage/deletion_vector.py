@@ -20,6 +20,7 @@ from pyroaring import BitMap, BitMap64
 from lakebed.core.errors import CorruptFileError, InputError, UnsupportedFeatureError
 from lakebed.core.location import Location
 from lakebed.storage import z85
+from lakebed.storage.bitmap_bits import from_mask, to_mask
 from lakebed.storage.store import Store, open_store
 
 MAGIC = 1681511377
@@ -209,6 +210,10 @@ def keep_mask(positions: BitMap64, start: int, length: int) -> pa.BooleanArray:
     """
     if not length:
         return pa.array([], pa.bool_())
+    if not start:
+        dead_bits = to_mask(positions, length)
+        if dead_bits is not None:
+            return pc.invert(dead_bits)
     window = BitMap64()
     window.add_range(start, start + length)
     dead = to_arrow(positions & window)
@@ -228,6 +233,15 @@ def to_arrow(positions: BitMap64) -> pa.Int64Array:
     if not positions:
         return pa.array([], pa.int64())
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions.to_array())])
+
+
+def from_bits(dead: pa.BooleanArray) -> BitMap64:
+    """The positions of the dead rows of a file.
+
+    >>> sorted(from_bits(pa.array([True, False, True])))
+    [0, 2]
+    """
+    return from_mask(dead) if len(dead) <= _LAST_SHORT else from_arrow(pc.indices_nonzero(dead))
 
 
 def from_arrow(positions: pa.Array | pa.ChunkedArray) -> BitMap64:

@@ -42,6 +42,20 @@ def plan_changes(handle: Handle, span: Span, order: ChangeOrder) -> Sequence[Ste
     return found
 
 
+def or_snapshot(handle: Handle, span: Span, mode: str) -> Span:
+    """The range, or a whole snapshot of its end in its place if versions have expired that the mode looks at."""
+    needed = needed_versions(span, mode)
+    if not span.expired and len(needed) > 2 and min(needed) < handle.metastore.begins(handle.table_id):
+        span = Span(None, span.end, span.end, expired=True)
+    if span.expired:
+        _log.warning(
+            "table %s: changes that were asked for have expired; all rows of version %d come instead",
+            handle.name,
+            span.end,
+        )
+    return span
+
+
 def needed_versions(span: Span, mode: str) -> Collection[int]:
     """The versions whose files are read."""
     begin = span.first if span.start is None else span.start

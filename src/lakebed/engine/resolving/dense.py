@@ -12,20 +12,22 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import tombstones_of
-from lakebed.core.keyed import MergeEngine
+from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
 from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
 from lakebed.engine.scan import dead_rows, named
-from lakebed.storage.deletion_vector import from_arrow
+from lakebed.storage.deletion_vector import from_arrow, from_bits
 
 _SPARSE = 16
 """The range of the keys may be so many times larger than the rows of all files."""
-_FEW = 32
+_FEW = 128
 """Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up. To search
 for one key takes about as long as to look up so many rows."""
 _SCATTERED = 4
@@ -33,7 +35,6 @@ _SCATTERED = 4
 _MOST_FILES = 2**16 - 1
 _AT_ONCE = 4
 """Units that are settled at a time share the memory for keys."""
-_NOWHERE = pl.Series([], dtype=pl.UInt32)
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,8 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
     for number, (add, keys) in enumerate(zip(files.unsettled, changed, strict=True), 1):
         lost = found.losers(number, _values(keys))
         live += keys.rows.height - len(lost)
-        if len(lost):
-            dead[add.path] = from_arrow(lost.to_arrow())
+        if lost:
+            dead[add.path] = lost
     replaced = 0
     for add, keys in zip(older, settled, strict=True):
         killed = _killed(order, add, found.owned(keys))
@@ -74,16 +75,23 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
     return DenseResolution(dead, replaced, live - replaced)
 
 
+def suits(key: KeySpec) -> bool:
+    """Whether the keys of such a table may be looked up directly, if the numbers are near enough to each other."""
+    return key.engine is MergeEngine.DEDUPLICATE and not key.sequence and len(key.key) == 1
+
+
 def _suits(order: ResolveOrder, files: BucketFiles) -> bool:
-    if order.key.engine is not MergeEngine.DEDUPLICATE or order.key.sequence or order.where is not None:
+    if not suits(order.key) or order.where is not None:
         return False
-    if len(order.layout.keys) > 1 or len(files.unsettled) > _MOST_FILES or any(map(tombstones_of, files.unsettled)):
+    if len(files.unsettled) > _MOST_FILES or any(map(tombstones_of, files.unsettled)):
         return False
     return num_bytes(order, (*files.unsettled, *files.settled)) <= order.options.key_cache_size // _AT_ONCE
 
 
 def _candidates(order: ResolveOrder, files: BucketFiles, changed: Sequence[WholeKeys]) -> list[AddFile]:
-    """The settled files that may hold one of the keys."""
+    """The settled files that may hold one of the keys, or whose keys are known anyway."""
+    if all(kept_keys(order, add) is not None for add in files.settled):
+        return list(files.settled)
     ends = [values.gather([0, -1]) for keys in changed if len(values := _values(keys))]
     if not ends or any(values.dtype != pl.Int64 for values in ends):
         return list(files.settled)
@@ -100,13 +108,13 @@ def _worth_it(order: ResolveOrder, changed: Sequence[AddFile], older: Sequence[A
     return sum(add.num_records or 0 for add in changed) >= _SCATTERED * groups
 
 
-def _killed(order: ResolveOrder, add: AddFile, positions: pl.Series) -> tuple[BitMap64, int] | None:
+def _killed(order: ResolveOrder, add: AddFile, positions: BitMap64) -> tuple[BitMap64, int] | None:
     """All dead rows of a settled file, and how many came along; None if none did."""
-    if not len(positions):
+    if not positions:
         return None
     with named(order.scan):
         before = dead_rows(order.store, add.deletion_vector) or BitMap64()
-    after = before | from_arrow(positions.to_arrow())
+    after = before | positions
     more = len(after) - len(before)
     return (after, more) if more else None
 
@@ -144,44 +152,60 @@ class _Range:
         """All keys of the unsettled files, ascending."""
         return self.changed[0] if len(self.changed) == 1 else (self.owner != 0).arg_true().cast(pl.Int64) + self.low
 
-    def losers(self, number: int, values: pl.Series) -> pl.Series:
+    def losers(self, number: int, values: pl.Series) -> BitMap64:
         """The positions of a file's rows whose key a later file has."""
-        if not len(values):
-            return _NOWHERE
-        return (self.owner.gather(_places(values, self.low)) != number).arg_true()
+        return _bitmap(self._owner_of(values) != number) if len(values) else BitMap64()
 
-    def owned(self, keys: WholeKeys) -> pl.Series:
+    def owned(self, keys: WholeKeys) -> BitMap64:
         """The positions of a settled file's rows whose key any of the unsettled files has."""
         values = _values(keys)
         if not len(values):
-            return _NOWHERE
+            return BitMap64()
         if keys.ascending:
             return self._searched(values) if self._are_few(values) else self._looked_up_between(values)
         inside = values.is_between(self.low, self.high)
         if inside.all():
-            return self._looked_up(values)
+            return _bitmap(self._is_owned(values))
         places = inside.arg_true()
-        return places.gather(self._looked_up(values.gather(places)))
+        return from_arrow(places.filter(self._is_owned(values.gather(places))).to_arrow())
 
     def _are_few(self, values: pl.Series) -> bool:
         """Whether the keys between the first and the last of these are few against them."""
         return _FEW * sum(len(_between(some, values[0], values[-1])) for some in self.changed) <= len(values)
 
-    def _searched(self, values: pl.Series) -> pl.Series:
-        wanted = _between(self.wanted, values[0], values[-1])
+    def _searched(self, values: pl.Series) -> BitMap64:
+        wanted, values = _between(self.wanted, values[0], values[-1]), values.rechunk()
+        if not len(wanted):
+            return BitMap64()
         at = values.search_sorted(wanted, "left")
-        return at.filter(values.gather(at) == wanted)
+        return from_arrow(at.filter(values.gather(at) == wanted).to_arrow())
 
-    def _looked_up_between(self, values: pl.Series) -> pl.Series:
+    def _looked_up_between(self, values: pl.Series) -> BitMap64:
         inside = _between(values, self.low, self.high)
         if not len(inside):
-            return _NOWHERE
+            return BitMap64()
         start = _first(values, self.low)
-        found = self._looked_up(inside)
-        return found + start if start else found
+        if not start:
+            return _bitmap(self._is_owned(inside))
+        return from_arrow((self._is_owned(inside).arg_true() + start).to_arrow())
 
-    def _looked_up(self, values: pl.Series) -> pl.Series:
-        return (self.owner.gather(_places(values, self.low)) != 0).arg_true()
+    def _is_owned(self, values: pl.Series) -> pl.Series:
+        return self._owner_of(values) != 0
+
+    def _owner_of(self, values: pl.Series) -> pl.Series:
+        """The owners of keys, all of which lie between the lowest and the highest.
+
+        Arrow looks them up in less than half of polars' time.
+        """
+        owner, pieces = self.owner.to_arrow(), _places(values, self.low).get_chunks()
+        return pl.Series(pa.chunked_array([pc.take(owner, one.to_arrow(), boundscheck=False) for one in pieces]))
+
+
+def _bitmap(dead: pl.Series) -> BitMap64:
+    """The positions at which the series is true."""
+    if _SPARSE * int(dead.sum()) <= len(dead):
+        return from_arrow(dead.arg_true().to_arrow())
+    return from_bits(dead.to_arrow())
 
 
 def _between(values: pl.Series, low: int, high: int) -> pl.Series:

@@ -10,17 +10,19 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import polars as pl
 
 from lakebed.core.actions import AddFile
-from lakebed.core.schema import Struct
+from lakebed.core.keyed import KeySpec
+from lakebed.core.schema import LONG, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.delta.foreign import place
 from lakebed.engine.resolving.kernel import ascending, plain
 from lakebed.engine.resolving.order import ResolveOrder
+from lakebed.engine.scan import ScanOrder
 
 _VALUE_BYTES = 8
 _TEXT_BYTES = 48
@@ -58,14 +60,18 @@ class KeyCache:
         """What the kept columns take."""
         return self._size
 
-    def find(self, name: Hashable) -> WholeKeys | None:
-        """The columns of a file, if they are kept."""
+    def find(self, name: Hashable, *, whole: bool = True) -> WholeKeys | None:
+        """The columns of a file, if they are kept; each in one piece if they are wanted ``whole``."""
         with self._lock:
             number = self._where.get(name)
             if number is None:
                 return None
             self._batches.move_to_end(number)
-            return self._batches[number].files[name]
+            files = self._batches[number].files
+            if whole and files[name].rows.n_chunks() > 1:
+                # Who asks again will do so often, and one piece is looked up and searched faster.
+                files[name] = replace(files[name], rows=files[name].rows.rechunk())
+            return files[name]
 
     def keep(self, files: dict[Hashable, WholeKeys], num_bytes: int, limit: int) -> None:
         """Keep columns that were read together; what was not used for longest goes."""
@@ -102,6 +108,28 @@ def kept_keys(order: ResolveOrder, add: AddFile) -> WholeKeys | None:
     return _shared.find(_name(order, add))
 
 
+@dataclass(frozen=True)
+class KnownKeys:
+    """The key column of a table's files as far as the process has it, for readers of all columns."""
+
+    field: Field
+
+    @classmethod
+    def of(cls, order: ScanOrder) -> KnownKeys | None:
+        """None if the key is not one number of 64 bits that is wanted, and more with it: no other is kept as it is."""
+        key = KeySpec.of(order.metadata)
+        if key is None or len(key.key) > 1 or len(order.stored) < 2:
+            return None
+        field = order.stored.find(key.key[0])
+        return cls(field) if field is not None and field.type == LONG else None
+
+    def find(self, order: ScanOrder, add: AddFile) -> pl.Series | None:
+        """The keys of all rows of a file, in their order."""
+        columns = ((self.field.physical_name, str(self.field.type)),)
+        kept = _shared.find((order.metadata.id, order.store.location, add.path, columns), whole=False)
+        return None if kept is None else kept.rows.to_series().alias(self.field.name)
+
+
 def num_bytes(order: ResolveOrder, files: Sequence[AddFile]) -> int:
     """About what the key columns of these files take in memory."""
     kinds = to_arrow(order.layout.key).types
@@ -127,6 +155,19 @@ def whole_keys(order: ResolveOrder, files: Sequence[AddFile]) -> list[WholeKeys]
             return None
         found |= read
     return [keys for add in files if (keys := found[add.path]) is not None]
+
+
+def keep_written(order: ResolveOrder, path: str, rows: pl.DataFrame) -> None:
+    """Keep the keys of a file that this process has just written, if they are numbers: they are matched next.
+
+    ``path`` is that of the file's action; ``rows`` has the key columns under their physical names.
+    """
+    stored, wanted = order.layout.stored(sequence=False, kind=False), rows.schema
+    keys = rows.select(plain(pl.col(f.physical_name), wanted[f.physical_name]).alias(f.name) for f in stored)
+    if any(kind != pl.Int64 for kind in keys.schema.values()):
+        return
+    kept = {_named(order, path): WholeKeys(keys, ascending(keys, order.layout.keys))}
+    _shared.keep(kept, int(keys.estimated_size()), order.options.key_cache_size)
 
 
 def _read(order: ResolveOrder, files: Sequence[AddFile]) -> dict[str, WholeKeys] | None:
@@ -169,8 +210,12 @@ def _types(stored: Struct) -> pl.Schema:
 
 def _name(order: ResolveOrder, add: AddFile) -> Hashable:
     """What tells the key columns of a file from any others: a path is never used twice."""
+    return _named(order, add.path)
+
+
+def _named(order: ResolveOrder, path: str) -> Hashable:
     columns = tuple((f.physical_name, str(f.type)) for f in order.layout.key)
-    return order.metadata.id, order.store.location, add.path, columns
+    return order.metadata.id, order.store.location, path, columns
 
 
 def _after_fork() -> None:
