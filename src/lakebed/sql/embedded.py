@@ -42,6 +42,8 @@ class EmbeddedEngine:
             tables[f"lakebed_{number}"] = rows.arrow(wanted.columns, wanted.where)
             _rename(reference, f"lakebed_{number}", renamed)
         _requalify(query.tree, renamed)
+        for node in list(query.tree.find_all(exp.TsOrDsAdd)):
+            node.replace(exp.cast(node.copy(), "date"))  # date_add gives a date, where duckdb would make it a time
         run = _duckdb if self.dialect == "duckdb" else _polars
         try:
             return run(query.tree, tables, {name: parameters[name] for name in query.parameters})
