@@ -137,6 +137,7 @@ def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
         size=size_of,
         made=made_for,
         threads=COMPACT_THREADS,
+        measure="buckets",
     )
     units = CompactOrder.of(draft, key, full=full).worth_it(_packed_units(draft.live(where), key))
     matched = workload.run(draft, list(units.items()))
