@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +135,3 @@ def _polars(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-Runner = Callable[[exp.Expression, Tables, Mapping[str, Any]], pa.Table]
