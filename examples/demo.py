@@ -14,13 +14,13 @@ from pathlib import Path
 from shop_demo.chapters import Demo
 from shop_demo.screen import Screen, WrongNumber
 from shop_demo.shop import Feed
-from shop_demo.streams import Loops, Streams, session
+from shop_demo.streams import Loops, NoSpark, Streams, session
 
 import lakebed
 
 
 def main(arguments: list[str] | None = None, screen: Screen | None = None) -> int:
-    """Run the demo; 1 if a number is wrong."""
+    """Run the demo; 1 if a number is wrong, 2 if Spark does not start."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-spark", action="store_true", help="run in this process; needs no Java")
     parser.add_argument("--keep", metavar="DIR", help="leave the warehouse there, to look at it afterwards")
@@ -35,6 +35,9 @@ def main(arguments: list[str] | None = None, screen: Screen | None = None) -> in
     except WrongNumber as wrong:
         screen.console.print(f"\n[bold red]A number is wrong.[/] {wrong}")
         return 1
+    except NoSpark as missing:
+        screen.console.print(f"\n[bold red]Spark does not start.[/] {missing}")
+        return 2
     finally:
         if given.keep is None:
             shutil.rmtree(root, ignore_errors=True)

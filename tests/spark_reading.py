@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
+import io
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -70,6 +72,13 @@ def _loose(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(_loose(kind.value_type))
     return kind
+
+
+def physical_plan(frame: Any) -> str:
+    """What Spark would do to make the rows."""
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        frame.explain()
+    return printed.getvalue()
 
 
 def check(

@@ -12,11 +12,16 @@ from types import ModuleType
 from unittest import mock
 
 import pytest
+from typer.main import get_command
 
 import lakebed
+from lakebed.cli.main import app
 from lakebed.core.options import OPTIONS
 from lakebed.core.properties import PROPERTIES
 from lakebed.metastore import schema
+from lakebed.sql.calls import PROCEDURES
+from lakebed.sql.runner import _STATEMENTS
+from lakebed.sql.system_tables import SYSTEM_TABLES
 
 ROOT = Path(__file__).parent.parent
 
@@ -74,3 +79,16 @@ def test_the_reference_has_every_option_property_and_table(generated: dict[str, 
     for table in schema.metadata.tables.values():
         section = tables.partition(f"\n## {table.name}\n")[2].partition("\n## ")[0]
         assert all(f"| `{column.name}` |" in section for column in table.columns)
+
+
+def test_the_reference_has_every_statement_procedure_and_command(generated: dict[str, str]) -> None:
+    sql, commands = generated["reference/sql-statements.md"], generated["reference/command-list.md"]
+    assert all(f"| `{words[0].partition('|')[0]}" in sql for words, _ in _STATEMENTS)
+    assert all(f"| `{name}` |" in sql for name in PROCEDURES)
+    assert all(f"| `t${name}` |" in sql for name in SYSTEM_TABLES)
+    assert "`DELETE FROM table [AS name] [WHERE condition]`" in sql
+    for name, command in get_command(app).commands.items():
+        section = commands.partition(f"\n## lakebed {name}\n")[2].partition("\n## ")[0]
+        assert (command.help or "").splitlines()[0] in section
+        options = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+        assert all(name in section for name in options - {"--help"})

@@ -19,9 +19,14 @@ KINDS = {"insert": "+I", "update_preimage": "-U", "update_postimage": "+U", "del
 """What a change of the orders means for a sum over them."""
 
 
+class NoSpark(Exception):
+    """Spark does not start; the text says what helps."""
+
+
 @contextmanager
 def session(log: Path) -> Iterator[Any]:
-    """A local Spark session of two cores; what the JVM and its workers print goes to a file."""
+    """A local Spark session of two cores; what the JVM and its workers print goes to a file. Raises NoSpark."""
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -37,7 +42,14 @@ def session(log: Path) -> Iterator[Any]:
             "spark.sql.warehouse.dir": str(log.parent / "spark-warehouse"),
         }.items():
             builder = builder.config(name, value)
-        spark = builder.getOrCreate()
+        try:
+            spark = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            said = log.read_text("utf-8", "replace").strip().splitlines()
+            raise NoSpark(
+                "It needs Java 17 or newer: `make java` finds or installs it, or set JAVA_HOME; "
+                f"--without-spark needs none. Java said: {said[0] if said else error}"
+            ) from error
     yield spark
     spark.stop()
 

@@ -8,8 +8,8 @@
 [{'id': 1, 'amount': 9.5}]
 """
 
-from lakebed.changes import Changes
-from lakebed.connection import connect, read_delta, recover
+from typing import TYPE_CHECKING
+
 from lakebed.core.errors import (
     AccessError,
     AlreadyExistsError,
@@ -33,14 +33,36 @@ from lakebed.core.errors import (
     StorageError,
     UnsupportedFeatureError,
 )
-from lakebed.engine.draft import LeftoverWarning
-from lakebed.engine.publication import PublicationWarning
-from lakebed.maintaining import Maintained
-from lakebed.records import Commit, Consumer, Copied, Expired, Maintenance, Tag, Vacuumed
-from lakebed.table import Table
-from lakebed.transaction import Transaction
-from lakebed.view import TableView
-from lakebed.warehouse import Warehouse
+from lakebed.core.lazy import lazily
+
+if TYPE_CHECKING:
+    from lakebed.changes import Changes
+    from lakebed.connection import connect, read_delta, recover
+    from lakebed.engine.draft import LeftoverWarning
+    from lakebed.engine.publication import PublicationWarning
+    from lakebed.maintaining import Maintained
+    from lakebed.records import Commit, Consumer, Copied, Expired, Maintenance, Tag, Vacuumed
+    from lakebed.table import Table
+    from lakebed.transaction import Transaction
+    from lakebed.view import TableView
+    from lakebed.warehouse import Warehouse
+else:
+    # What reads and writes tables is loaded when it is first used: `lakebed ls` needs none of it.
+    __getattr__ = lazily(
+        __name__,
+        {
+            "lakebed.changes": ["Changes"],
+            "lakebed.connection": ["connect", "read_delta", "recover"],
+            "lakebed.engine.draft": ["LeftoverWarning"],
+            "lakebed.engine.publication": ["PublicationWarning"],
+            "lakebed.maintaining": ["Maintained"],
+            "lakebed.records": ["Commit", "Consumer", "Copied", "Expired", "Maintenance", "Tag", "Vacuumed"],
+            "lakebed.table": ["Table"],
+            "lakebed.transaction": ["Transaction"],
+            "lakebed.view": ["TableView"],
+            "lakebed.warehouse": ["Warehouse"],
+        },
+    )
 
 __all__ = [
     "AccessError",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lakebed.config import load
+from lakebed.config import Config, load
 from lakebed.core.errors import InputError, OptionError
 from lakebed.core.location import Location
 from lakebed.core.names import TableName
@@ -42,8 +42,16 @@ def connect(
     """
     if warehouse is not None and not isinstance(warehouse, str | os.PathLike):
         raise OptionError("warehouse= is a directory or a URI", expected="text or a path", found=repr(warehouse))
-    config = load(warehouse, metastore, options)
-    return Warehouse(config, None if spark is None else attach(spark, config), _run_statement)
+    return open_warehouse(load(warehouse, metastore, options), spark)
+
+
+def open_warehouse(config: Config, spark: Any = None, *, create: bool = True) -> Warehouse:
+    """The warehouse of settings that are known already; with ``create=False`` one that is not there is an error.
+
+    Raises MetastoreError if the metastore cannot be used.
+    """
+    distribution = None if spark is None else attach(spark, config)
+    return Warehouse(config, distribution, _run_statement, create=create)
 
 
 def _run_statement(lake: Warehouse, text: str, parameters: Mapping[str, Any]) -> Any:

@@ -26,6 +26,7 @@ from lakebed.engine.imports import import_log
 from lakebed.engine.inputs import is_repeatable
 from lakebed.engine.publication import follow, publish_versions
 from lakebed.engine.replace import replace_table
+from lakebed.engine.user import user_name
 from lakebed.maintaining import Maintaining
 from lakebed.metastore import Metastore, open_metastore
 from lakebed.records import column_names, comment_text
@@ -49,13 +50,18 @@ class Warehouse(FileLoading, Maintaining):
     """
 
     def __init__(
-        self, config: Config, distribution: Distribution | None = None, statements: StatementRunner | None = None
+        self,
+        config: Config,
+        distribution: Distribution | None = None,
+        statements: StatementRunner | None = None,
+        *,
+        create: bool = True,
     ) -> None:
         self._config = config
         self._statements = statements
         self._options = config.options
         self._root = Location.parse(config.warehouse, default_fs=config.options.default_fs)
-        self._metastore: Metastore = open_metastore(config.metastore_url)
+        self._metastore: Metastore = open_metastore(config.metastore_url, create=create)
         self._distribution = distribution
 
     def __repr__(self) -> str:
@@ -200,7 +206,10 @@ class Warehouse(FileLoading, Maintaining):
             read_version=-1,
             claims=(Claim(Kind.CREATE),),
             actions=(table_protocol(metadata.schema, metadata.configuration, metadata.partition_columns), metadata),
-            info={"operationParameters": {"partitionBy": json.dumps(list(metadata.partition_columns))}},
+            info={
+                "userName": user_name(),
+                "operationParameters": {"partitionBy": json.dumps(list(metadata.partition_columns))},
+            },
         )
         self._metastore.namespace(table_name.namespace)  # before a directory is made
         store.make_dir("_delta_log")

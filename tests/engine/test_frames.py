@@ -91,3 +91,20 @@ def test_keys_of_other_types_are_read(tmp_path: Path, given: list[pl.Series | No
     assert found.rows() == expected({1: 0, 2: 1})
     assert found.schema["id"] == pl.Int32
     assert all(keys is None for keys in given)
+
+
+def test_more_text_than_arrow_counts_is_not_cast_from_views() -> None:
+    """Arrow's cast of 2 GiB or more wraps around; the rows here share one piece of text."""
+    text = pl.Series("t", ["x" * (1 << 20)]).new_from_index(0, 2047)
+    more = pl.DataFrame([text, pl.Series("n", [1]).new_from_index(0, 2047)])
+    newest, oldest = pl.CompatLevel.newest(), pl.CompatLevel.oldest()
+    assert frames._layout(more)._version == newest._version
+    assert frames._layout(pl.concat([more, more.head(1)]))._version == oldest._version
+    assert frames._layout(more.select(pl.col("t").cast(pl.Binary)))._version == newest._version
+    assert frames._layout(pl.concat([more, more]).select(pl.col("t").cast(pl.Binary)))._version == oldest._version
+
+
+def test_texts_inside_of_lists_are_cast_from_the_old_layout() -> None:
+    rows = pl.DataFrame({"t": ["a"], "l": [["b"]]})
+    assert frames._layout(rows)._version == pl.CompatLevel.oldest()._version
+    assert frames._layout(rows.select(pl.lit(1)))._version == pl.CompatLevel.newest()._version

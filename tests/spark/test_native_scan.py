@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import deltalake
 import pyarrow as pa
 import pytest
-from spark_reading import EVERY_TYPE, check, collected, every_type
+from spark_reading import EVERY_TYPE, check, collected, every_type, physical_plan
 
 import lakebed
+from lakebed.spark import dead_words, native_scan
 
 pytestmark = pytest.mark.spark
 
@@ -50,6 +52,15 @@ def test_a_filter_on_a_partition_column_leaves_files_away(spark_lake: lakebed.Wa
     assert [tuple(row) for row in frame.filter("day = '2026-01-03'").collect()] == [("2026-01-03", 3)]
 
 
+@pytest.fixture(params=[dead_words.MOST_BYTES, 0], ids=["looked up", "joined"])
+def dead_rows_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Both ways in which Spark finds dead rows."""
+    monkeypatch.setattr(native_scan, "MOST_BYTES", request.param)
+    most: int = request.param
+    return most
+
+
+@pytest.mark.usefixtures("dead_rows_by")
 def test_dead_rows_are_not_read(spark_lake: lakebed.Warehouse) -> None:
     table = spark_lake.create_table("t", "id BIGINT, x DOUBLE", properties={})
     rows = pa.table({"id": pa.array(range(200_000)), "x": pa.array([n / 2 for n in range(200_000)])})
@@ -61,6 +72,46 @@ def test_dead_rows_are_not_read(spark_lake: lakebed.Warehouse) -> None:
     assert collected(table.df(), expected.schema).sort_by("id").equals(expected.sort_by("id"))
     assert table.df().agg({"id": "sum"}).collect()[0][0] == sum(expected["id"].to_pylist())
     assert table.df(where="id < 20").count() == table.count("id < 20")
+
+
+def test_dead_rows_are_joined_only_if_they_are_many(spark_lake: lakebed.Warehouse, dead_rows_by: int) -> None:
+    table = spark_lake.create_table("t", "id BIGINT")
+    table.append(pa.table({"id": pa.array(range(1000))}))
+    table.delete("id % 2 = 0")
+    assert ("Join" in physical_plan(table.df())) == (dead_rows_by == 0)
+
+
+@pytest.mark.usefixtures("dead_rows_by")
+def test_dead_rows_of_files_of_any_length(spark: Any, tmp_path: Path) -> None:
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, max_row_group_rows=100) as lake:
+        table = lake.create_table("t", "id BIGINT, day STRING", partition_by=["day"])
+        sizes = (1, 63, 64, 65, 128, 1000)
+        for number, size in enumerate(sizes):
+            first = 10_000 * number
+            ids = pa.array(range(first, first + size))
+            table.append(pa.table({"id": ids, "day": pa.array([f"d{number}"] * size)}))
+        table.delete("id % 10000 > 0 AND (id % 3 = 0 OR id % 10000 IN (62, 63, 64, 127, 999))")
+        assert check(table) == table.count()
+        assert check(table, where="id > 50700 and id < 50750") == table.count("id > 50700 and id < 50750") > 0
+        assert check(table, where="day = 'd4'") == table.count("day = 'd4'") > 0
+        places = table.df(metadata_columns=["_file", "_row_index"]).select("_file", "_row_index").collect()
+        assert len(set(places)) == table.count()
+        assert table.df().count() == table.count()
+
+
+def test_files_that_do_not_tell_their_number_of_rows(spark: Any, tmp_path: Path) -> None:
+    """Its dead rows can only be joined."""
+    with lakebed.connect(tmp_path / "warehouse", spark=spark) as lake:
+        table = lake.create_table("t", "id BIGINT")
+        table.append([{"id": n} for n in range(200)])
+        table.delete("id % 5 = 0")
+        commits = list(tmp_path.rglob("_delta_log/*.json"))
+        assert len(commits) == 3
+        for commit in commits:
+            commit.write_text(re.sub(r'"stats":"(?:[^"\\]|\\.)*",?', "", commit.read_text()))
+    bare = lakebed.read_delta(table.location, spark=spark)
+    assert "Join" in physical_plan(bare.df())
+    assert bare.df().count() == 160
 
 
 def test_dead_rows_beyond_the_broadcast_limit_are_left_out_by_the_engine(

@@ -38,6 +38,11 @@ CASES = [
     ("ALTER TABLE t ADD COLUMN m INTT", "column 28: "),
     ("SHOW PARTITIONS t", "has no partitions"),
     ("DESCRIBE tt", "did you mean 't'?"),
+    ("SELECT nn FROM t", "line 1, column 8: there is no column nn"),
+    ("SELECT x.nn FROM t AS x", "fix: did you mean 'n'?"),
+    ("DELETE FROM t WHERE reverse(ss) = 'x'", "line 1, column 29: there is no column ss"),
+    ("CALL lakebed.compact(full => true, 't')", "column 36: values by position come before"),
+    ("USE shop", "there is no current namespace"),
 ]  # fmt: skip
 
 

@@ -44,6 +44,7 @@ def test_names_in_queries(run: Any, orders: Any) -> None:
     assert run("SELECT o.id FROM shop.orders o WHERE EXISTS (SELECT 1 FROM shop.orders WHERE id = o.id + 2)") == [
         {"id": 1}
     ]
+    assert len(run("TABLE shop.orders")) == 3
     both = "SELECT id FROM shop.orders UNION ALL SELECT id FROM shop.orders VERSION AS OF 0 ORDER BY id LIMIT 1"
     assert run(both) == [{"id": 1}]
     with pytest.raises(lakebed.SqlError, match=r"no table orders\n.*\n.*\nfix: did you mean 'shop.orders'"):

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import api_reference
+import command_reference
+import statement_reference
 import table_reference
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -24,7 +26,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def generated() -> dict[str, str]:
     """The Markdown of every page that is made here, by its path below ``docs/``."""
     found: dict[str, str] = {}
-    for module in (api_reference, table_reference):
+    for module in (api_reference, table_reference, statement_reference, command_reference):
         found |= {f"reference/{name}": text for name, text in module.pages().items()}
     for name in FROM_ROOT:
         text = (ROOT / name).read_text("utf-8")

@@ -30,6 +30,7 @@ class Step(StrEnum):
     EXPIRE_DONE = "expire.done"
     VACUUM_CONDEMNED = "vacuum.condemned"
     VACUUM_DELETED = "vacuum.deleted"
+    TRANSFER_TABLE = "transfer.table"
 
 
 Observer = Callable[[Step], None]

@@ -30,6 +30,7 @@ from lakebed.storage.parquet_encoder import keeps
 
 LARGE = 8 * MIB
 """From this size on, files are read by polars on the way to Arrow."""
+_LARGEST_TEXT = 2**31 - 1
 
 
 def read_frame(order: ScanOrder, sources: Sources) -> pl.DataFrame:
@@ -76,10 +77,23 @@ def _read_arrow(order: ScanOrder, source: Source | MergedRows, wanted: pl.Schema
     if frame is None:
         return read_source(order, source)
     try:
-        rows = frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(order.needed_arrow)
+        rows = frame.to_arrow(compat_level=_layout(frame)).cast(order.needed_arrow)
     except pa.ArrowException:
         return read_source(order, source)  # more text than an Arrow column of it can hold in one piece
     return qualifying(order, rows)
+
+
+def _layout(rows: pl.DataFrame) -> pl.CompatLevel:
+    """The layout in which Arrow gets texts: as polars has them, so that they are copied only once, where it casts them.
+
+    Arrow does not cast such texts inside of lists; and of more than 2 GiB it makes wrong ones, without an error.
+    """
+    if any(kind.is_nested() for kind in rows.dtypes):
+        return pl.CompatLevel.oldest()
+    texts = pl.col(pl.String).str.len_bytes(), pl.col(pl.Binary).bin.size()
+    sizes = rows.select(size.cast(pl.UInt64).sum() for size in texts)
+    fits = all(size <= _LARGEST_TEXT for size in (sizes.row(0) if sizes.width else ()))
+    return pl.CompatLevel.newest() if fits else pl.CompatLevel.oldest()
 
 
 def _frame(rows: pa.Table) -> pl.DataFrame:

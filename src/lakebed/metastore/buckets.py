@@ -28,6 +28,7 @@ _COUNTS: Select[Any] = (
         func.sum(case((_FILES.unsettled, 1), else_=0)).label("unsettled"),
         func.coalesce(func.sum(_FILES.num_records), 0).label("stored"),
         func.coalesce(func.sum(_VECTORS.cardinality), 0).label("dead"),
+        func.sum(_FILES.size).label("bytes"),
     )
     .select_from(schema.files)
     .join(
@@ -68,6 +69,7 @@ class BucketRows:
     files: int
     unsettled: int
     """How many of the files are unsettled."""
+    bytes: int
 
 
 class Buckets(Part):
@@ -91,6 +93,7 @@ class Buckets(Part):
                     dead=int(row.dead),
                     files=row.files,
                     unsettled=int(row.unsettled),
+                    bytes=int(row.bytes),
                 )
                 for row in connection.execute(_COUNTS, where)
             ]

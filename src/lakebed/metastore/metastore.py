@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from lakebed.core.errors import MetastoreError
-from lakebed.metastore.address import Address, parse_address
 from lakebed.metastore.buckets import Buckets
 from lakebed.metastore.changes import Changes
 from lakebed.metastore.commits import Commits
 from lakebed.metastore.condemned import CondemnedFiles
-from lakebed.metastore.connection import Database
 from lakebed.metastore.consumers import Consumers
 from lakebed.metastore.expiring import Expiries
 from lakebed.metastore.expiry import Expiry
@@ -16,8 +13,9 @@ from lakebed.metastore.files import Files
 from lakebed.metastore.full_state import FullStates
 from lakebed.metastore.imports import Imports
 from lakebed.metastore.leases import Leases
-from lakebed.metastore.migrations import prepare
 from lakebed.metastore.namespaces import Namespaces
+from lakebed.metastore.opening import open_database
+from lakebed.metastore.overview import Overviews
 from lakebed.metastore.publication import Publication
 from lakebed.metastore.states import States
 from lakebed.metastore.tables import Tables
@@ -31,6 +29,7 @@ class Metastore(
     States,
     Files,
     Buckets,
+    Overviews,
     Changes,
     FullStates,
     Commits,
@@ -73,24 +72,4 @@ def open_metastore(url: str, *, create: bool = True, patience: float = 30.0) -> 
     ...     metastore.namespaces()
     ['default']
     """
-    address = parse_address(url)
-    if address.is_sqlite:
-        _prepare_file(address, create=create)
-    database = Database(address, patience)
-    try:
-        database.probe()
-        prepare(database, create=create)
-    except BaseException:
-        database.close()
-        raise
-    return Metastore(database)
-
-
-def _prepare_file(address: Address, *, create: bool) -> None:
-    path = address.path
-    if not create and not path.exists():
-        raise MetastoreError(f"there is no metastore at {path}", fix="check the path, or create the warehouse first")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MetastoreError(f"the metastore's directory {path.parent} cannot be made", found=str(error)) from error
+    return Metastore(open_database(url, create=create, patience=patience))

@@ -76,25 +76,26 @@ def prepare(database: Database, *, create: bool, migrations: Sequence[Migration]
     Raises MetastoreVersionError for a schema that this Lakebed does not know, and MetastoreError if there is
     none and ``create`` is False.
     """
-    if not database.read(_exists):
+    if not database.read(schema_exists):
         if not create:
             raise MetastoreError(
                 f"there is no metastore at {database.address}", fix="check the URL, or create the warehouse first"
             )
         if database.is_sqlite:
-            database.read(lambda connection: _refuse_strangers(connection, str(database.address)))
-        database.write(_create)
+            database.read(lambda connection: refuse_strangers(connection, str(database.address)))
+        database.write(create_schema)
     place = str(database.address)
     while database.read(lambda connection: _pending(connection, migrations, place)):
         database.write(lambda connection: _advance(connection, migrations, place))
 
 
-def _exists(connection: Connection) -> bool:
+def schema_exists(connection: Connection) -> bool:
+    """Whether there is a metastore, of whatever version."""
     return inspect(connection).has_table(schema.meta.name)
 
 
-def _refuse_strangers(connection: Connection, place: str) -> None:
-    """A SQLite file has one owner; a PostgreSQL database may well have several."""
+def refuse_strangers(connection: Connection, place: str) -> None:
+    """Raise MetastoreError if a SQLite file is another's; a PostgreSQL database may well have several owners."""
     # Ours may be there by now: another process is just creating them.
     others = [name for name in inspect(connection).get_table_names() if name not in schema.metadata.tables]
     if others:
@@ -105,16 +106,16 @@ def _refuse_strangers(connection: Connection, place: str) -> None:
         )
 
 
-def _lock(connection: Connection) -> None:
+def lock_schema(connection: Connection) -> None:
     """Let one process at a time change the schema; SQLite's write transaction is that lock already."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _OPENING})
 
 
-def _create(connection: Connection) -> None:
+def create_schema(connection: Connection) -> None:
     """Make today's schema, for which no migration is left to run, unless another process has done it meanwhile."""
-    _lock(connection)
-    if not _exists(connection):
+    lock_schema(connection)
+    if not schema_exists(connection):
         schema.metadata.create_all(connection, checkfirst=False, tables=_RECORD)
         _create_tables(connection)
         connection.execute(insert(schema.meta), {"schema_version": len(MIGRATIONS)})
@@ -141,7 +142,7 @@ def _pending(connection: Connection, migrations: Sequence[Migration], place: str
 
 def _advance(connection: Connection, migrations: Sequence[Migration], place: str) -> None:
     """Run the first pending migration, unless another process has done it meanwhile."""
-    _lock(connection)
+    lock_schema(connection)
     for name, change in _pending(connection, migrations, place)[:1]:
         change(connection)
         connection.execute(insert(schema.migrations), {"name": name, "applied_at": now_ms()})

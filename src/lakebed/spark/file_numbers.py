@@ -82,7 +82,10 @@ class NumberedFiles:
 
     def fact(self, of: Callable[[AddFile], object], kind: str, number: Column) -> Column:
         """What ``of`` tells of the file with that number, as SQL type ``kind``."""
-        facts = [of(add) for add in self.files]
+        return self.told([of(add) for add in self.files], kind, number)
+
+    def told(self, facts: Sequence[object], kind: str, number: Column) -> Column:
+        """The one of ``facts``, which has one for each file, for the file with that number, as SQL type ``kind``."""
         return _lookup([None if fact is None else str(fact) for fact in facts], kind, ordinal_of(number))
 
 

@@ -18,6 +18,7 @@ from lakebed.engine.source import Source
 from lakebed.engine.tracked_scan import tracking_fields
 from lakebed.spark.conditions import condition, quoted
 from lakebed.spark.dead_blocks import BLOCK_BITS, BLOCK_KEY_BITS, BLOCK_WORDS, KEY, WORDS, dead_blocks
+from lakebed.spark.dead_words import MOST_BYTES, WORD_BITS, WORD_ROWS, DeadWords, HoledFile
 from lakebed.spark.file_numbers import NumberedFiles, ordinal_of
 from lakebed.spark.file_schema import has_floats, is_renamed, physical, spark_type
 from lakebed.spark.manifest import write_manifest
@@ -82,17 +83,43 @@ class _Scan:
         raw = self._raw()
         hidden = raw.metadataColumn("_metadata")
         number = F.unix_millis(hidden["file_modification_time"])
-        columns = [self._column(f, number).alias(f.name) for f in scan.needed]
+        columns = [self._column(f, number) for f in scan.needed]
         facts = [self._fact(name, number, hidden).alias(name) for name in self.order.metadata_columns]
-        block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
+        words = self._words()
         own = self._own_prefix()
-        places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)] if any(self.dead) else []
-        rows = raw.select(*columns, *facts, *places)
+        places = []
+        if words is None and any(self.dead):
+            block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
+            places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)]
+        live = raw if words is None else raw.filter(self._is_alive(words, number, hidden["row_index"]))
+        rows = live.select(*columns, *facts, *places)
         if scan.predicate is not None:
             rows = rows.filter(condition(scan.predicate))
         if places:
-            rows = self._alive(rows, own)
+            rows = self._joined(rows, own)
+        if not places and tuple(scan.needed.names) == tuple(scan.columns):
+            return rows
         return rows.select(*map(quoted, (*scan.columns, *self.order.metadata_columns)))
+
+    def _words(self) -> DeadWords | None:
+        """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
+        files = []
+        for add, dead in zip(self.numbered.files, self.dead, strict=True):
+            if not dead or add.num_records is None:
+                return None
+            files.append(HoledFile(dead, add.num_records))
+        words = DeadWords(files)
+        return words if words.num_bytes <= MOST_BYTES else None
+
+    def _is_alive(self, words: DeadWords, number: Column, row: Column) -> Column:
+        """Whether a row's bit is not set."""
+        from pyspark.sql import functions as F
+
+        first = self.numbered.told(words.firsts, "BIGINT", number)
+        word = F.get(words.column(self.session), (first + F.shiftright(row, WORD_BITS)).cast("int"))
+        # Not bit_get, which checks the position for each row and takes twice as long.
+        shifted = F.call_function("shiftright", word, row.bitwiseAND(WORD_ROWS - 1).cast("int"))
+        return shifted.bitwiseAND(1) == 0
 
     def _raw(self) -> DataFrame:
         """The files' rows, dead ones too, under physical names."""
@@ -114,19 +141,22 @@ class _Scan:
                 raise
             raise UnreadableError(f"this Spark cannot read {store.location}: {_first_line(error)}") from error
 
-    def _column(self, field: Field, number: Column) -> Column:
+    def _column(self, field: Field, number: Column) -> Column | str:
+        """A column of the frame. As text where it can be: every call on a Column is a message to the JVM."""
         from pyspark.sql import functions as F
 
         if field.name in self.order.scan.metadata.partition_columns:
-            return self.numbered.partition_value(field, number)
-        stored = F.col(quoted(field.physical_name))
+            return self.numbered.partition_value(field, number).alias(field.name)
+        stored = name = quoted(field.physical_name)
         if field.type in FLOATS:
             # Parquet's statistics pass over NaN, which Spark takes for the largest number: a filter that Spark hands
             # to the reader would lose rows. What looks like a computation is not handed down.
-            stored = F.nanvl(stored, stored)
+            stored = f"nanvl({name}, {name})"
         elif has_floats(field.type):
-            stored = F.coalesce(stored, stored)
-        return stored.cast(spark_type(field.type)) if is_renamed(field.type) else stored
+            stored = f"coalesce({name}, {name})"
+        if is_renamed(field.type):
+            return F.expr(stored).cast(spark_type(field.type)).alias(field.name)
+        return name if stored == quoted(field.name) else F.expr(f"{stored} AS {quoted(field.name)}")
 
     def _fact(self, name: str, number: Column, hidden: Column) -> Column:
         from pyspark.sql import functions as F
@@ -146,13 +176,13 @@ class _Scan:
             prefix += "_"
         return prefix
 
-    def _alive(self, rows: DataFrame, own: str) -> DataFrame:
+    def _joined(self, rows: DataFrame, own: str) -> DataFrame:
         """The rows whose bit is not set, of those in a block that has any set."""
         blocks = dead_blocks((ordinal, dead) for ordinal, dead in enumerate(self.dead) if dead)
         renamed = blocks.rename_columns([own + name for name in blocks.column_names])
         words, row = own + WORDS, own + _ROW
         word = f"get({words}, CAST(({row} >> 6) & {BLOCK_WORDS - 1} AS INT))"
-        alive = f"{words} IS NULL OR bit_get({word}, CAST({row} & 63 AS INT)) = 0"
+        alive = f"{words} IS NULL OR (shiftright({word}, CAST({row} & 63 AS INT)) & 1) = 0"
         broadcast = self.session.createDataFrame(renamed).hint("broadcast")
         return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
 from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.change_rows import EARLIEST
-from lakebed.core.errors import InputError, NotFoundError
+from lakebed.core.errors import InputError, NotFoundError, OptionError
 from lakebed.core.instant import to_duration_ms
 from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes
 from lakebed.engine.changes.span import Bound, Span, find_span
@@ -29,6 +28,7 @@ from lakebed.spark.change_options import ChangeOptions
 from lakebed.spark.change_scan import change_schema, change_slices
 from lakebed.spark.envelope import seal, unseal
 from lakebed.spark.file_schema import loose
+from lakebed.spark.read_limits import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from lakebed.spark.slices import SlicePartition, arrow_schema_of
 from lakebed.table import Table
 
@@ -147,10 +147,18 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         limits = self._options.limits
         return ReadAllAvailable() if limits == (None, None, None) else ReadMaxFiles(limits[1] or 2**31 - 1)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """How far the next micro-batch goes."""
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """How far the next micro-batch goes. Spark 4.1 says neither where it starts nor how much it may be."""
         table = self._table
         newest = self._newest(table) if self._target is None else self._target
+        if start is None:
+            if self._options.limits != (None, None, None):
+                raise OptionError(
+                    "this Spark takes no limits of micro-batches from Python data sources",
+                    expected="Spark 4.2 or newer",
+                    fix="leave out the options that limit a micro-batch",
+                )
+            return offset(newest)
         if newest < start["version"] or (newest == start["version"] and not start["whole"]):
             self._reached = start
         elif isinstance(limit, ReadAllAvailable) or not self._goes_on(table, start):

@@ -53,6 +53,7 @@ def call(context: Context, cursor: Cursor) -> pa.Table | None:
 
 def _arguments(cursor: Cursor, name: Name, procedure: Procedure) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    named: set[str] = set()
     known = procedure.parameters
 
     def one() -> None:
@@ -61,6 +62,9 @@ def _arguments(cursor: Cursor, name: Name, procedure: Procedure) -> dict[str, An
         if cursor.sees("=>", skip=1) or cursor.sees("=", skip=1):
             parameter = cursor.name().lower()
             cursor.need("=>|=")
+            named.add(parameter)
+        elif named:
+            cursor.fail("values by position come before those by name")
         else:
             parameter = known[len(found)] if len(found) < len(known) else ""
         if parameter not in known or parameter in found:

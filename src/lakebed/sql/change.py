@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +69,6 @@ class Assignment:
     members: tuple[str, ...]
     value: Span
     place: Name
-    node: Node | None = field(default=None)
 
 
 def target_of(context: Context, cursor: Cursor) -> Target | None:
@@ -77,18 +76,13 @@ def target_of(context: Context, cursor: Cursor) -> Target | None:
     name = cursor.dotted()
     table = context.names.table(name.parts)
     if table is None:
-        if context.session is not None and not cursor_is_near(context, name):
+        if context.session is not None and context.names.near(name.parts) is None:
             return None
         raise context.no_table(name)
     alias = None
     if cursor.take("AS") or (not cursor.at_end and not cursor.sees("SET|WHERE|USING|WHEN|ON")):
         alias = cursor.name("a name for the table")
     return Target(table, name, alias)
-
-
-def cursor_is_near(context: Context, name: Name) -> bool:
-    """Whether a table of ours is called nearly so: then it is the one that is meant."""
-    return context.names.near(name.parts) is not None
 
 
 def delete(context: Context, cursor: Cursor) -> pa.Table | None:

@@ -36,7 +36,12 @@ class Context:
     @property
     def spark(self) -> SparkEngine | None:
         """Spark as an engine for queries."""
-        return None if self.session is None else SparkEngine(self.session)
+        return None if self.session is None else SparkEngine(self.session, self.names.near)
+
+    @cached_property
+    def is_ansi(self) -> bool:
+        """Whether Spark takes overflow and division by zero for errors, as it does by default."""
+        return self.session is None or self.session.conf.get("spark.sql.ansi.enabled", "true").lower() == "true"
 
     @cached_property
     def heads(self) -> Mapping[str, int]:

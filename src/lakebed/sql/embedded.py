@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakebed.core.errors import LakebedError, SqlError
+from lakebed.core.suggest import did_you_mean
 from lakebed.sql.hints import hint
 from lakebed.sql.literals import literal
 from lakebed.sql.references import Query, Reference
@@ -18,6 +20,11 @@ from lakebed.sql.rows import Rows, columns_of
 
 Reads = Sequence[tuple[Reference, Rows]]
 Tables = Mapping[str, pa.Table]
+_MISSING = (
+    re.compile(r'column "([^"]+)" not found'),
+    re.compile(r'does not have a column named "([^"]+)"'),
+    re.compile(r'unable to find column "([^"]+)"'),
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,21 @@ class EmbeddedEngine:
         except LakebedError:
             raise
         except Exception as error:  # each engine has its own
-            raise SqlError(
-                f"{self.dialect} does not run the query: {_first_line(error)}",
-                fix="without Spark the functions are those of the embedded engine; connect(…, spark=…) has Spark's",
-            ) from error
+            raise self._translated(error, query, reads) from error
+
+    def _translated(self, error: Exception, query: Query, reads: Reads) -> SqlError:
+        """What the engine says, as our error; about a column that is not there it says where, and the nearest."""
+        said = f"{self.dialect} does not run the query: {_first_line(error)}"
+        missing = next((found[1] for pattern in _MISSING if (found := pattern.search(str(error)))), None)
+        words = query.source.words[query.span.first : query.span.last]
+        place = next((word for word in words if word.text.casefold() == str(missing).casefold()), None)
+        if missing is None or place is None:
+            fix = "without Spark the functions are those of the embedded engine; connect(…, spark=…) has Spark's"
+            return SqlError(said, fix=fix)
+        known = [name for _, rows in reads for name in rows.schema.names]
+        return query.source.error(
+            place.start, place.end, f"there is no column {missing}", fix=did_you_mean(missing, known) or said
+        )
 
 
 def embedded_engine() -> EmbeddedEngine | None:
@@ -117,6 +135,3 @@ def _polars(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-Runner = Callable[[exp.Expression, Tables, Mapping[str, Any]], pa.Table]

@@ -14,6 +14,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.core.predicate import Node
 from lakebed.core.predicate.casts import is_lossless
 from lakebed.core.predicate.coercion import FLOATS
+from lakebed.core.predicate.expression import can_fail
 from lakebed.core.predicate.nodes import (
     And,
     Arithmetic,
@@ -81,7 +82,9 @@ class Scope:
             node = read_tree(spelled, self.schema, self.context.parameters, condition=condition)
         except (LakebedError, RecursionError):
             return None
-        return node if self.context.session is None or is_alike(node) else None
+        if self.context.session is None:
+            return node
+        return node if is_alike(node) and (self.context.is_ansi or not can_fail(node)) else None
 
 
 def is_alike(node: Node) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lakebed.core.errors import SqlError
+from lakebed.sql.compose import Composition
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Cursor, Span
 from lakebed.sql.embedded import EmbeddedEngine, embedded_engine
@@ -45,6 +46,8 @@ def run_query(context: Context, span: Span, *, start: int | None = None, extra: 
     ``start`` is where the text begins that Spark gets, if it gets more than the query.
     """
     engine = engine_of(context)
+    if context.source.words[span.first].upper == "TABLE":
+        return _whole_table(context, span, extra)
     query = _read(context, span)
     if query is None:
         assert isinstance(engine, SparkEngine)
@@ -64,6 +67,13 @@ def run_query(context: Context, span: Span, *, start: int | None = None, extra: 
     if isinstance(engine, SparkEngine):
         return engine.run(query, reads, context.parameters, start)
     return engine.run(query, reads, context.parameters)
+
+
+def _whole_table(context: Context, span: Span, extra: Extra | None) -> Any:
+    """``TABLE name``, which sqlglot does not know."""
+    cursor = Cursor(context.source, context.parameters, span.first + 1, span.last)
+    source, query = Composition(context.source).add("SELECT * FROM ", cursor.rest()).source()
+    return run_query(context.on(source), query, extra=extra)
 
 
 def _read(context: Context, span: Span) -> Query | None:

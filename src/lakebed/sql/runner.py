@@ -39,6 +39,16 @@ def _query(context: Context, cursor: Cursor) -> Any:
     return run_query(context, cursor.rest())
 
 
+def _use(context: Context, cursor: Cursor) -> None:
+    """USE is Spark's: names of ours are always whole."""
+    cursor.take("NAMESPACE|SCHEMA|DATABASE")
+    name = cursor.dotted("the name of a namespace")
+    if context.session is None or context.names.namespace(name.parts[-1]) is not None:
+        raise cursor.error(
+            name, "there is no current namespace", fix=f"write {name.parts[-1]}.table, or table in namespace default"
+        )
+
+
 _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("SELECT|WITH|VALUES|FROM|TABLE|(",), _query),
     (("CREATE", "NAMESPACE|SCHEMA|DATABASE"), namespaces.create),
@@ -68,4 +78,5 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Handler], ...] = (
     (("SHOW", "HISTORY"), show.history),
     (("DESCRIBE|DESC",), show.describe),
     (("CALL",), calls.call),
+    (("USE",), _use),
 )

@@ -17,11 +17,14 @@ from lakebed.sql.system_tables import history_rows, option_rows, partition_rows,
 from lakebed.table import Table
 
 
-def tables(context: Context, cursor: Cursor) -> pa.Table:
+def tables(context: Context, cursor: Cursor) -> pa.Table | None:
     """SHOW TABLES [IN namespace] [[LIKE] 'pattern']."""
     space = DEFAULT_NAMESPACE
     if cursor.take("IN|FROM"):
-        space = namespaces.spelled(context, cursor, cursor.dotted("the name of a namespace"))
+        place = cursor.dotted("the name of a namespace")
+        if context.session is not None and context.names.namespace(place.parts[-1]) is None:
+            return None
+        space = namespaces.spelled(context, cursor, place)
     pattern = pattern_of(cursor)
     cursor.finish()
     names = [name.partition(".")[2] for name in context.lake.tables(space)]
@@ -167,6 +170,6 @@ def _table(context: Context, cursor: Cursor) -> Table | None:
 
 
 def _unknown(context: Context, name: Name) -> None:
-    """A name that is not ours is left to Spark, unless it is nearly one of ours."""
-    if context.session is None or context.names.near(name.parts) is not None:
+    """A name that is not ours is left to Spark."""
+    if context.session is None:
         raise context.no_table(name)

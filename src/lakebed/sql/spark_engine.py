@@ -8,7 +8,7 @@ another's, and a frame stays what it was however late it is read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,13 @@ from sqlglot import exp
 from lakebed.core.errors import LakebedError, SqlError
 from lakebed.sql.hints import hint
 from lakebed.sql.place import pointed
-from lakebed.sql.references import Query, Reference
+from lakebed.sql.references import Query, Reference, split_text
 from lakebed.sql.rows import Rows, columns_of
 
 Reads = Sequence[tuple[Reference, Rows]]
 _PLACE = re.compile(r"\s*SQLSTATE: \w+;?(\s*line \d+,? pos \d+;?)?")
 """Where Spark sees the mistake, in a text that the user did not write."""
+_MISSING = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot")
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class SparkEngine:
     """Runs queries on a session."""
 
     session: Any
+    near: Callable[[Sequence[str]], str | None] = lambda _: None
+    """A hint with the nearest name of a table of ours."""
 
     def run(self, query: Query, reads: Reads, parameters: Mapping[str, Any], start: int | None = None) -> Any:
         """The rows of a query as a DataFrame; ``start`` is where the text begins that Spark gets. Raises SqlError."""
@@ -65,7 +68,7 @@ class SparkEngine:
         except LakebedError:
             raise
         except Exception as error:  # of a class that only a classic session has, or only Spark Connect
-            raise translated(error, written) from error
+            raise translated(error, written, self.near) from error
 
 
 def _named(reference: Reference, number: int) -> str:
@@ -122,14 +125,17 @@ def spliced(text: str, first: int, last: int, splices: Sequence[Splice], *, esca
     return "".join([*made, plain(text[at:last])])
 
 
-def translated(error: Exception, written: str) -> SqlError:
+def translated(
+    error: Exception, written: str, near: Callable[[Sequence[str]], str | None] = lambda _: None
+) -> SqlError:
     """What Spark says of a query, as our error; it points at the place if Spark tells one."""
     first = _PLACE.sub("", _first_line(error)).strip()
-    fragment = _fragment(error)
-    at = written.find(fragment) if fragment else -1
-    if at < 0:
-        return SqlError(f"Spark does not run the statement: {first}")
-    return pointed(written, at, at + len(fragment), first)
+    fragment, missing = _fragment(error), _MISSING.search(first)
+    fix = near(split_text(missing[1])) if missing else None
+    found = re.search(rf"(?<!\w){re.escape(fragment)}(?!\w)", written) if fragment else None
+    if found is None:
+        return SqlError(f"Spark does not run the statement: {first}", fix=fix)
+    return pointed(written, found.start(), found.end(), first, fix=fix)
 
 
 def _fragment(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal as Exact
 from typing import Any, TypeAlias
@@ -22,23 +21,8 @@ from lakebed.core.predicate.sql_values import VALUES
 from lakebed.core.schema import BINARY, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, TIMESTAMP_NTZ, VOID, Struct, Type
 from lakebed.core.schema_ddl import type_ddl
 
-# str | Bound | pyarrow.compute.Expression | Node | None; pyarrow has no type information.
+# str | pyarrow.compute.Expression | Node | None; pyarrow has no type information.
 Predicate: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class Bound:
-    """SQL text with parameters like ``:name``, and their values, which are never part of the text.
-
-    >>> str(Bound("amount < :limit", {"limit": 5}))
-    'amount < :limit'
-    """
-
-    text: str
-    parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def parse(predicate: Predicate, schema: Struct) -> Node:
@@ -55,7 +39,7 @@ right=Literal(value=0, type=Primitive(name='long')))
         return TRUE
     if isinstance(predicate, pc.Expression):
         return parse_arrow(predicate, schema)
-    if isinstance(predicate, str | Bound):
+    if isinstance(predicate, str):
         return _read(predicate, schema, condition=True)
     if isinstance(predicate, Node):
         if predicate.type != BOOLEAN:
@@ -68,7 +52,7 @@ right=Literal(value=0, type=Primitive(name='long')))
     )
 
 
-def parse_value(text: str | Bound, schema: Struct) -> Node:
+def parse_value(text: str, schema: Struct) -> Node:
     """The value that a SQL expression computes from rows of ``schema``, of any type; raises PredicateError.
 
     >>> from lakebed.core.schema import Field, LONG
@@ -121,11 +105,8 @@ def _reader(schema: Struct, parameters: Mapping[str, Any]) -> Reader:
     return Reader(schema, {**CONDITIONS, **VALUES, exp.Placeholder: bound})
 
 
-def _read(predicate: str | Bound, schema: Struct, *, condition: bool) -> Node:
-    text, parameters = (predicate, {}) if isinstance(predicate, str) else (predicate.text, predicate.parameters)
-    reader = _reader(schema, parameters)
+def _read(text: str, schema: Struct, *, condition: bool) -> Node:
     try:
-        tree = syntax_tree(text)
-        return reader.boolean(tree) if condition else reader.read(tree)
+        return read_tree(syntax_tree(text), schema, {}, condition=condition)
     except RecursionError as error:
         raise PredicateError("the predicate is nested too deeply", fix="use IN for long lists") from error
