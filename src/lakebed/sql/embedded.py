@@ -147,6 +147,3 @@ def _polars(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-Runner = Callable[[exp.Expression, Tables, Mapping[str, Any]], pa.Table]
