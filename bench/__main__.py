@@ -1,4 +1,4 @@
-"""Runs the benchmarks: ``python -m bench [commits] [planning] [spark] [startup] [throughput] [upserts] [--quick]``."""
+"""Runs the benchmarks: ``python -m bench [NAME …] [--quick]``; the names are those of ``TITLES``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ TITLES = {
     "planning": "Planning a table of many files",
     "throughput": "Write and read against plain polars and pyarrow",
     "spark": "Tables with Spark against plain Spark",
+    "streams": "Changes against full reads, and micro-batches of upserts",
     "upserts": "Primary-key tables against plain Parquet, deltalake and pypaimon",
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"

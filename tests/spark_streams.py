@@ -55,3 +55,12 @@ def rows(table: lakebed.Table, *columns: str) -> list[tuple[Any, ...]]:
 def files_on_disk(table: lakebed.Table) -> set[str]:
     root = Path(table.location.removeprefix("file://"))
     return {str(path.relative_to(root)) for path in root.rglob("*.parquet") if "_delta_log" not in path.parts}
+
+
+def end_promises(table: lakebed.Table) -> None:
+    """An hour passes for those who read lazily."""
+    from sqlalchemy import delete
+
+    from lakebed.metastore import schema
+
+    table._handle.metastore._database.write(lambda connection: connection.execute(delete(schema.leases)))

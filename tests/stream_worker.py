@@ -6,6 +6,9 @@ Arguments: the folder of the feed, the warehouse and the checkpoints; and ``run`
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from spark_sessions import spark_session
 import lakebed
 
 DDL = "id BIGINT, n BIGINT, s BIGINT, op STRING"
-GROUPS = 10
+GROUPS = 100
 
 
 def create(folder: Path) -> None:
@@ -49,10 +52,31 @@ def start(spark: Any, folder: Path, *, all_there_is: bool) -> list[Any]:
     return queries
 
 
+@contextmanager
+def maintained(lake: lakebed.Warehouse) -> Iterator[None]:
+    """A thread of the driver looks after the tables meanwhile."""
+    stop = threading.Event()
+    thread = threading.Thread(target=lake.maintain, kwargs={"every": "15 seconds", "stop": stop})
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
-    with spark_session("local[2]") as spark, lakebed.connect(folder / "warehouse", spark=spark):
-        for query in start(spark, folder, all_there_is=sys.argv[2] == "finish"):
+    with (
+        spark_session("local[2]") as spark,
+        lakebed.connect(folder / "warehouse", spark=spark) as lake,
+        maintained(lake),
+    ):
+        finishes = sys.argv[2] == "finish"
+        queries = start(spark, folder, all_there_is=finishes)
+        if not finishes:
+            spark.streams.awaitAnyTermination()
+        for query in queries:
             query.awaitTermination()
 
 

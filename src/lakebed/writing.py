@@ -12,7 +12,7 @@ from lakebed.core.predicate import parse
 from lakebed.engine.distribution import is_frame, not_distributed
 from lakebed.engine.draft import Draft
 from lakebed.engine.fit import fitted
-from lakebed.engine.incoming import ArrowRows, Incoming
+from lakebed.engine.incoming import ArrowRows, Incoming, Mergeable
 from lakebed.engine.inputs import is_repeatable, to_reader
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_nothing, overwrite_partitions, overwrite_where
 from lakebed.engine.upsert import upsert
@@ -199,7 +199,7 @@ def _fitted(data: Any, draft: Draft, merge_schema: bool, explicit_cast: bool, be
     return fitted(draft, rows, merge_schema=merge_schema, explicit_cast=explicit_cast, beside=beside)
 
 
-def rows_of(data: Any, draft: Draft) -> Incoming:
+def rows_of(data: Any, draft: Draft) -> Mergeable:
     """What a caller has passed, as rows that can be written. Raises InputError for what has none."""
     if is_frame(data):
         if draft.handle.distribution is None:

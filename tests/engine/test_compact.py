@@ -260,7 +260,6 @@ def test_a_replaced_tombstone_is_found_although_its_key_was_cut_in_two(
 ) -> None:
     """Beyond so many files, merged rows wait in a local file, which is read in parts that end anywhere."""
     monkeypatch.setattr(key_runs, "FAN_IN", 3)
-    monkeypatch.setattr("lakebed.engine.compact.FAN_IN", 3)
     monkeypatch.setattr(key_runs, "_SPILL_ROWS", 1)
     stones = lake.add(LATE, [stone(i, 5) for i in range(9)], bucket=0, hidden=[KIND_COLUMN], dead=range(9))
     puts = [lake.add(LATE, [put(i, 6), put(i + 3, 6)], base=20 * i, bucket=0) for i in range(1, 4)]
@@ -334,7 +333,6 @@ def test_files_that_are_not_sorted_become_so(lake: Lake, limit: int) -> None:
 @pytest.mark.parametrize("limit", [1, 1 << 27])
 def test_more_files_than_are_merged_at_a_time(lake: Lake, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_runs, "FAN_IN", 3)
-    monkeypatch.setattr("lakebed.engine.compact.FAN_IN", 3)
     sources = [lake.add(KEYED, rows_of(*range(i, 40, 10)), base=i * 4, bucket=0) for i in range(10)]
     made = committed(rewrite(lake.order(KEYED, writer_memory_limit=limit), sources), lake)
     assert [row["id"] for row in lake.tracked(KEYED, made)] == list(range(40))

@@ -23,9 +23,11 @@ LOCAL_CLUSTER = "local-cluster[2,1,1024]"
 EXECUTORS = {"spark.executor.memory": "512m", "spark.network.timeout": "600s"}
 WHOLE = {
     "rows": ["behaviour/test_rows.py"],
+    "statements": ["behaviour/test_statements.py"],
     "keys": ["behaviour/test_keys.py"],
     "write": ["spark/test_write.py", "spark/test_save_modes.py"],
     "read": ["spark/test_native_scan.py", "spark/test_unsettled.py", "spark/test_source.py"],
+    "writers": ["spark/test_source_writer.py", "spark/test_large_merge.py", "spark/test_progress.py"],
     "maintain": ["spark/test_maintenance.py", "spark/test_point_queries.py", "spark/test_histories.py"],
 }
 # Here the metastore of every warehouse is the same, and the test is about two.
@@ -85,8 +87,9 @@ def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", WHOLE)
 @pytest.mark.parametrize("kind", ["local-cluster", "standalone", "connect"])
 def test_the_whole_suite(kind: str, part: str, tmp_path: Path) -> None:
+    chosen = BEHAVIOUR if WHOLE[part][0].startswith("behaviour/") else OTHERS
     with master_of(kind, tmp_path) as master:
-        told = run_suite(master, tmp_path, WHOLE[part], *(BEHAVIOUR if part in ("rows", "keys") else OTHERS))
+        told = run_suite(master, tmp_path, WHOLE[part], *chosen)
     assert " passed" in told
 
 

@@ -1,4 +1,4 @@
-"""Settling, compaction and deletes as Spark jobs: the same outcome as in this process."""
+"""Settling, compaction, deletes and vacuum as Spark jobs: the same outcome as in this process."""
 
 from __future__ import annotations
 
@@ -96,16 +96,40 @@ def test_deletes_by_predicate(jobs: lakebed.Warehouse, job_count: list[int]) -> 
     assert [row["id"] for row in live(table)] == [*range(1, 10, 2), *range(10, 20), *range(21, 30, 2)]
 
 
+def test_vacuum(jobs: lakebed.Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lakebed.spark.cluster import SparkDistribution
+
+    tasks: list[int] = []
+    run = SparkDistribution.run
+
+    def counting(self: Any, task: Any, orders: Any, name: str) -> Any:
+        tasks.append(len(orders))
+        return run(self, task, orders, name)
+
+    monkeypatch.setattr(SparkDistribution, "run", counting)
+    table = jobs.create_table("t", "id BIGINT, name STRING")
+    for n in range(5):
+        table.append(people(n, n + 1, "a"))
+    table.compact(full=True)
+    stored = Path(table.location.removeprefix("file://"))
+    assert len(list(stored.glob("*.parquet"))) == 6
+    assert table.vacuum(retain="0 seconds").files.num_rows == 5
+    assert len(tasks) == 1
+    assert tasks[0] > 1
+    assert len(list(stored.glob("*.parquet"))) == 1
+    assert live(table) == people(0, 5, "a")
+
+
 def test_input_that_a_task_refuses_is_told_as_it_is_without_spark(jobs: lakebed.Warehouse, spark: Any) -> None:
     files = new_files(jobs)
-    assert run_each(spark, depth, [-1, -5], [1, 1], lambda _: (), files) == [0, 2]
+    assert run_each(spark, depth, [-1, -5], [1, 1], lambda _: (), files, "files") == [0, 2]
     with pytest.raises(lakebed.InputError, match="bucket 3 is one of a fixed number of buckets"):
-        run_each(spark, depth, [-1, 3], [1, 1], lambda _: (), files)
+        run_each(spark, depth, [-1, 3], [1, 1], lambda _: (), files, "files")
 
 
 def test_work_that_fails_is_a_failed_job(jobs: lakebed.Warehouse, spark: Any) -> None:
     with pytest.raises(lakebed.JobError, match="invalid literal for int"):
-        run_each(spark, int, ["1", "one"], [1, 1], lambda _: (), new_files(jobs))
+        run_each(spark, int, ["1", "one"], [1, 1], lambda _: (), new_files(jobs), "files")
 
 
 def new_files(lake: lakebed.Warehouse) -> NewFiles:

@@ -120,14 +120,17 @@ def test_no_table_is_guessed(spark_lake: lakebed.Warehouse, spark: Any, catalogu
     table = spark_lake.create_table("t", "id BIGINT")
     catalogued("CREATE TABLE lakebed_other (id BIGINT) USING lakebed", "lakebed_other")
     catalogued("CREATE TABLE lakebed_t USING lakebed OPTIONS (path 'default.t')", "lakebed_t")
-    for write in (
-        lambda: spark.sql("INSERT INTO lakebed_t VALUES (1)"),
-        lambda: spark.range(1).writeTo("lakebed_t").append(),
-        lambda: spark.sql("INSERT INTO lakebed_other SELECT * FROM lakebed_t"),
-        lambda: spark.table("lakebed_t").write.format("lakebed").mode("overwrite").save(),
+    for number, write in enumerate(
+        (
+            lambda: spark.sql("INSERT INTO lakebed_t VALUES (1)"),
+            lambda: spark.range(1).writeTo("lakebed_t").append(),
+            lambda: spark.sql("INSERT INTO lakebed_other SELECT * FROM lakebed_t"),
+            lambda: spark.table("lakebed_t").write.format("lakebed").mode("overwrite").save(),
+        )
     ):
-        with pytest.raises(Exception, match=r"was not told which table to write.*write\(df, mode=…\)"):
+        with pytest.raises(Exception, match=r"was not told which table to write.*write\(df, mode=…\)") as caught:
             write()
+        assert number > 0 or "INSERT INTO t WITH (path = 'default.t')" in str(caught.value)
     assert table.version == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from spark_streams import Feed, rows
+from spark_streams import Feed, end_promises, rows
 
 import lakebed
 
@@ -125,7 +125,7 @@ def test_an_expired_offset(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed
     feed.run(stream(spark), "copy")
     source.append([{"id": 2}])
     source.append([{"id": 3}])
-    _end_promises(source)
+    end_promises(source)
     source.vacuum(AT_ONCE)
     with pytest.raises(StreamingQueryException, match="it has expired; expected a version from 3 to 3"):
         feed.run(stream(spark), "copy")
@@ -133,15 +133,6 @@ def test_an_expired_offset(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed
     marked = stream(spark, on_expired="snapshot", change_columns="true").where("_change_type = 'snapshot'")
     feed.run(marked.select("id"), "copy")
     assert rows(copy) == [(1,), (1,), (2,), (3,)]
-
-
-def _end_promises(table: Any) -> None:
-    """An hour passes for those who read lazily."""
-    from sqlalchemy import delete
-
-    from lakebed.metastore import schema
-
-    table._handle.metastore._database.write(lambda connection: connection.execute(delete(schema.leases)))
 
 
 def test_the_schema_of_the_source_changes(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) -> None:

@@ -21,7 +21,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many items each job had that was run for a table."""
+    """How many items, or parts, each job had that was run for a table."""
     from lakebed.spark import cluster
 
     run, seen = cluster.run_each, []
@@ -30,7 +30,14 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(items))
         return run(spark, work, items, *others)
 
+    merge = cluster.merge_parts
+
+    def merged(spark: Any, job: Any, files: Any) -> Any:
+        seen.append(job.dealing.parts)
+        return merge(spark, job, files)
+
     monkeypatch.setattr(cluster, "run_each", counted)
+    monkeypatch.setattr(cluster, "merge_parts", merged)
     return seen
 
 

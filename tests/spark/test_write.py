@@ -92,6 +92,36 @@ def test_upserts_in_every_bucket_mode(shuffled: lakebed.Warehouse, spark: Any, m
     assert not any(table.files()["unsettled"].to_pylist())
 
 
+@pytest.mark.parametrize(
+    ("shuffle", "buckets", "files"), [("auto", 2, 6), ("never", 2, 6), ("always", 2, 2), ("auto", 64, 64)]
+)
+def test_a_shuffle_is_made_where_it_pays_or_is_wanted(
+    spark: Any, tmp_path: Path, shuffle: str, buckets: int, files: int
+) -> None:
+    """Without one each of the three tasks writes a file for every bucket."""
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, shuffle=shuffle) as lake:
+        table = lake.create_table("t", SCHEMA, primary_key=["id"], buckets=buckets, merge="on-read")
+        table.upsert(spark.range(0, 2000, 1, 3))
+        assert table.files().num_rows == files
+
+
+@pytest.mark.parametrize(("shuffle", "straight"), [("auto", False), ("always", True)])
+def test_postponed_buckets_are_filled_at_once_if_that_is_wanted(
+    spark: Any, tmp_path: Path, shuffle: str, straight: bool
+) -> None:
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, shuffle=shuffle) as lake:
+        table = lake.create_table(
+            "t", SCHEMA, primary_key=["id"], buckets="postpone", merge="on-read",
+            properties={"dynamic-bucket.target-rows": 20},
+        )  # fmt: skip
+        table.upsert(frame(spark, rows(0, 90)))
+        assert (len(set(table.files()["bucket"].to_pylist())) > 1) == straight
+        table.upsert(frame(spark, rows(60, 120)))
+        assert live(table) == rows(0, 120).to_pylist()
+        table.settle()
+        assert live(table) == rows(0, 120).to_pylist()
+
+
 @pytest.mark.parametrize("merge", ["on-read", "copy-on-write"])
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row", "partial-update", "aggregation"])
 def test_merge_engines(spark: Any, tmp_path: Path, engine: str, merge: str) -> None:

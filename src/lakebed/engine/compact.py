@@ -25,9 +25,9 @@ from lakebed.core.properties import value_of
 from lakebed.engine.key_order import runs as by_number
 from lakebed.engine.key_order import same_as_before, sorted_rows
 from lakebed.engine.key_runs import (
-    FAN_IN,
     Run,
     UnsortedError,
+    fan_in,
     in_order,
     key_columns,
     merge,
@@ -194,13 +194,14 @@ class _Rewrite:
             return in_order(heads, spec.key)
 
         runs = list(self._runs(group, spec, scratch))
-        if len(runs) > FAN_IN and sum(s.add.size for s in group) * _UNPACKED > self._reading:
-            runs = narrowed(runs, combine, scratch.folder, spec.key, self._reading // FAN_IN)
+        most = fan_in(self._reading)
+        if len(runs) > most and sum(s.add.size for s in group) * _UNPACKED > self._reading:
+            runs = narrowed(runs, combine, scratch.folder, spec.key, self._reading // most, most)
         merged = merge(runs, combine)
         return _each_without_replaced(merged, spec) if self._tombstones else merged
 
     def _runs(self, group: Sequence[Source], spec: KeySpec, scratch: _Scratch) -> Iterator[Run]:
-        share = max(1, self._reading // min(len(group), FAN_IN))
+        share = max(1, self._reading // min(len(group), fan_in(self._reading)))
         for source in group:
             path = source.add.path
             if path not in self._unsorted:

@@ -13,7 +13,8 @@ from lakebed.core.errors import LakebedError
 
 if TYPE_CHECKING:
     from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
-    from lakebed.engine.incoming import Incoming
+    from lakebed.engine.incoming import Mergeable
+    from lakebed.engine.merge_parts import MergedPart, PartsJob
     from lakebed.engine.point import ReadPoint
     from lakebed.engine.scan import ScanOrder
     from lakebed.engine.workforce import NewFiles
@@ -58,8 +59,19 @@ class Distribution(Protocol):
         sizes: Sequence[int],
         made: Callable[[Result], Iterable[str]],
         files: NewFiles,
+        measure: str,
     ) -> list[Result]:
-        """The result of each item, in their order. Unless all succeed, no file that was made for one remains."""
+        """The result of each item, in their order; ``measure`` is what they are called.
+
+        Unless all succeed, no file that was made for one remains.
+        """
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks run at once, about."""
+
+    def merge(self, job: PartsJob, files: NewFiles) -> list[MergedPart]:
+        """What became of each part of a merge. Unless all succeed, no file that was made for one remains."""
 
     def explain(self, order: FrameOrder) -> str:
         """How that frame is read, and why."""
@@ -73,7 +85,7 @@ class Distribution(Protocol):
         ``name`` is the table's. The task makes no file. Raises what it raises, or JobError.
         """
 
-    def rows(self, frame: Any) -> Incoming:
+    def rows(self, frame: Any) -> Mergeable:
         """The rows of a frame, which the cluster writes."""
 
 

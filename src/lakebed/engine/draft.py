@@ -251,12 +251,12 @@ class Draft:
             fresh = [path for path in self.written if path not in before["written"]]
             for name, value in before.items():
                 setattr(self, name, value)
-            self._delete(fresh)
+            self.delete_files(fresh)
             raise
 
     def discard(self) -> None:
         """Delete what this draft has written; only when its commit certainly did not land."""
-        self._delete(self.written)
+        self.delete_files(self.written)
 
     def tidy(self) -> None:
         """After the commit: delete files that were written but never became part of it."""
@@ -264,10 +264,10 @@ class Draft:
         kept = {add.file_path for add in adds}
         vectors = (add.deletion_vector for add in adds)
         kept |= {vector_path(v.path_or_inline_dv) for v in vectors if v is not None and v.storage_type == "u"}
-        self._delete([path for path in self.written if path not in kept])
+        self.delete_files([path for path in self.written if path not in kept])
 
-    def _delete(self, paths: Sequence[str]) -> None:
-        """Files that cannot be deleted are no part of any version: a warning, since the outcome is known already."""
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete files of no version. One that cannot be is a warning, since the outcome is known already."""
         try:
             self.handle.store.delete_many(paths)
             for path in paths:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.types as pat
 
-from lakebed.core.actions import AddFile
+from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.errors import DataError
 from lakebed.core.schema import Array, Map, Struct, Type
 from lakebed.core.schema_arrow import type_to_arrow
 from lakebed.engine.keyed_write import write_upserts
+from lakebed.engine.progress import Show, shown
 from lakebed.engine.settle_order import Settling
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
 from lakebed.engine.write import WriteOrder, write_rows
+
+if TYPE_CHECKING:
+    from lakebed.engine.merge_source import Staged, StageOrder
 
 Settles = Callable[[], Settling | None]
 """What a writer of whole buckets asks to settle them itself; None where that is not wanted, or better done later."""
@@ -49,6 +53,13 @@ class Incoming(Protocol):
         """Write the rows as upsert files."""
 
 
+class Mergeable(Incoming, Protocol):
+    """Rows that can also be the source of a merge."""
+
+    def stage(self, order: StageOrder, metadata: Metadata) -> Staged | None:
+        """Put the rows aside for a merge into a table with this metadata; None if they are in this process anyway."""
+
+
 @dataclass(frozen=True)
 class ArrowRows:
     """Rows that this process writes."""
@@ -75,13 +86,28 @@ class ArrowRows:
         """All rows."""
         return self.reader.read_all()
 
+    def stage(self, order: StageOrder, metadata: Metadata) -> Staged | None:
+        """They are here."""
+        return None
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
-        return write_rows(self.reader, order)[0]
+        with shown(f"table {order.table_name}", order.options, "rows") as show:
+            return write_rows(_counted(self.reader, show), order)[0]
 
     def upsert(self, order: UpsertOrder, settles: Settles) -> Upserted:
         """Write the rows as upsert files; they are settled when the commit lands."""
-        return write_upserts(self.reader, order)
+        with shown(f"table {order.table_name}", order.options, "rows") as show:
+            return write_upserts(_counted(self.reader, show), order)
+
+
+def _counted(reader: pa.RecordBatchReader, show: Show) -> pa.RecordBatchReader:
+    def passing() -> Iterator[pa.RecordBatch]:
+        for batch in reader:
+            yield batch
+            show({"rows": batch.num_rows})
+
+    return pa.RecordBatchReader.from_batches(reader.schema, passing())
 
 
 def _target(field: pa.Field, schema: Struct) -> pa.Field:

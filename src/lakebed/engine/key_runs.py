@@ -19,7 +19,10 @@ from lakebed.engine.scan import READ_THREADS
 from lakebed.storage.failure import translated
 
 FAN_IN = 64
-"""Runs that are merged at a time: each holds an open file and the pages that it is reading."""
+"""Runs that are merged at a time, at most: each holds an open file and the pages that it is reading."""
+_FEWEST = 8
+# What an open file takes is not in any share: with little memory fewer are open at a time.
+_OPEN = 192 << 10
 _SPILL_ROWS = 8192
 
 Key = tuple[Any, ...]
@@ -155,14 +158,27 @@ def merge(runs: Sequence[Run], combine: Combine) -> Generator[pa.Table, None, No
             run.close()
 
 
-def narrowed(runs: Sequence[Run], combine: Combine, folder: str, key: Sequence[str], share: int) -> list[Run]:
-    """The same rows in at most ``FAN_IN`` runs; merged ones wait in files below ``folder``, a local directory.
+def fan_in(memory: int) -> int:
+    """How many runs are merged at a time in so many bytes.
+
+    >>> fan_in(128 << 20), fan_in(6 << 20), fan_in(1)
+    (64, 32, 8)
+    """
+    return min(FAN_IN, max(_FEWEST, memory // _OPEN))
+
+
+def narrowed(
+    runs: Sequence[Run], combine: Combine, folder: str, key: Sequence[str], share: int, most: int | None = None
+) -> list[Run]:
+    """The same rows in at most ``most`` runs (``FAN_IN`` if None); merged ones wait in files below ``folder``, which is
+    a local directory.
 
     Only neighbours are merged, so that rows of one key stay in the order of their runs.
     """
     found = list(runs)
-    while len(found) > FAN_IN:
-        groups = [found[at : at + FAN_IN] for at in range(0, len(found), FAN_IN)]
+    most = most or FAN_IN
+    while len(found) > most:
+        groups = [found[at : at + most] for at in range(0, len(found), most)]
         found = [group[0] if len(group) == 1 else _merged(group, combine, folder, key, share) for group in groups]
     return found
 

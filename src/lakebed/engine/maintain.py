@@ -8,27 +8,30 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from lakebed.core.actions import AddFile
-from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, partition_key
+from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, Recompute, partition_key
+from lakebed.core.conflict import unreadable
 from lakebed.core.errors import FileMissingError, InputError, LakebedError, NotFoundError
 from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.core.properties import value_of
+from lakebed.engine.carry_over import carried_over
 from lakebed.engine.compact_order import CompactOrder
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import commit, conflict_error, discard, is_stale, landed
-from lakebed.engine.settle import settle_units, settlements
-from lakebed.engine.settlement import Settlement, made_for, size_of
+from lakebed.engine.settle import keep_settlements, settle_units, settlements
+from lakebed.engine.settlement import Matched, Settlement, made_for, size_of
 from lakebed.engine.unit import Unit, units_of, unsettled_units
 from lakebed.engine.workforce import Workload
 from lakebed.metastore import TableState
 
 COMPACT_THREADS = 2
 _RACES = 12
-"""How often a commit's rows are settled again when others have changed their buckets meanwhile."""
+"""How often work is fitted to what others have made of its buckets meanwhile."""
 
 
 class UnsettledWarning(UserWarning):
@@ -137,10 +140,49 @@ def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
         size=size_of,
         made=made_for,
         threads=COMPACT_THREADS,
+        measure="buckets",
     )
     units = CompactOrder.of(draft, key, full=full).worth_it(_packed_units(draft.live(where), key))
-    matched = workload.run(draft, list(units.items()))
-    return land_units(draft, Kind.COMPACT, settlements(draft, matched, data_change=False))
+    return _land_rewritten(draft, workload.run(draft, list(units.items())))
+
+
+def _land_rewritten(draft: Draft, made: Sequence[Matched]) -> Maintained:
+    """Commit rewritten files. Rows that upserts have killed meanwhile are dead in them too; units that have changed in
+    another way are left out."""
+    current = {one.unit: one for one in made}
+    waiting = list(made)
+    for race in count():
+        keep_settlements(draft, settlements(draft, waiting, data_change=False))
+        if not draft.settlements:
+            break
+        outcome = _commit(draft, Kind.COMPACT)
+        if isinstance(outcome, Landed):
+            landed([draft], outcome)
+            done = tuple(draft.settlements)
+            return Maintained(outcome.commits[0], done, tuple(one.unit for one in made if one.unit not in done))
+        if isinstance(outcome, Conflict):
+            discard([draft])
+            raise conflict_error(outcome)
+        stale = [current[unit] for unit, one in draft.settlements.items() if is_stale(outcome, one)]
+        for one in stale:
+            draft.forget(one.unit)
+        waiting = _carried(draft, outcome, stale) if race < _RACES else []
+        current.update({one.unit: one for one in waiting})
+    discard([draft])
+    return Maintained(None, (), tuple(one.unit for one in made))
+
+
+def _carried(draft: Draft, outcome: Recompute, stale: Sequence[Matched]) -> list[Matched]:
+    """Base the draft on the winner's version; what still holds there of the units that have lost the race to it."""
+    try:
+        base = draft.handle.metastore.state(draft.handle.table_id, outcome.version)
+    except NotFoundError:  # it has expired already, and with it what has changed since
+        return []
+    if unreadable(base.metadata, draft.metadata) is not None:
+        return []
+    hopeful = [one for one in stale if not one.unit.buckets & outcome.buckets]
+    draft.move(base, lambda _: False)
+    return [found for one in hopeful if (found := carried_over(draft, one)) is not None]
 
 
 def _packed_units(files: Sequence[AddFile], key: KeySpec | None) -> dict[Unit, list[AddFile]]:

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, Metadata
-from lakebed.core.commit import Claim, Kind
+from lakebed.core.commit import Bucket, Claim, Kind
 from lakebed.core.conform import conform
 from lakebed.core.keyed import KeySpec
 from lakebed.core.merge_plan import (
     Action,
     Clause,
-    Join,
     MergeText,
     When,
     check_clauses,
@@ -26,24 +24,28 @@ from lakebed.core.merge_plan import (
     scope_of,
     shown,
 )
-from lakebed.core.predicate import Node, conjunction, evaluate, parse
-from lakebed.core.predicate.nodes import FALSE, Column, Compare, In, Literal
+from lakebed.core.predicate import Node, conjunction, parse
+from lakebed.core.predicate.nodes import FALSE
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import from_arrow
+from lakebed.delta.foreign import place
 from lakebed.engine.change_rows import Changed, ChangeOrder, ChangeWriter
 from lakebed.engine.delete import Struck, strike_out
 from lakebed.engine.draft import Draft
-from lakebed.engine.incoming import Incoming
-from lakebed.engine.merge_file import MergeClause, MergedFile, MergeOrder
-from lakebed.engine.scan import ScanOrder
+from lakebed.engine.incoming import Mergeable
+from lakebed.engine.merge_file import MergedFile, MergeOrder
+from lakebed.engine.merge_parts import MOST_PARTS, Dealing, PartsJob
+from lakebed.engine.merge_rules import MergeClause, MergeRules
+from lakebed.engine.merge_source import NAME, KeyValues, Staged, StageOrder, keys_of
+from lakebed.engine.scan import ScanOrder, dead_rows, named
 from lakebed.engine.settle import settle_for, settle_own
 from lakebed.engine.update import enter, parse_values, refuse_fixed
-from lakebed.engine.workforce import Workload
-from lakebed.storage.deletion_vector import keep_mask
+from lakebed.engine.workforce import NewFiles, Workload, new_prefix
+from lakebed.storage.parquet_reader import ParquetFileReader
 
 MERGE_THREADS = 2
-# So many values of a key are looked for one by one; of more, only the smallest and the largest.
-_FEW_VALUES = 1000
+# A source of a cluster that is larger than this is not sent to every task; it is dealt to parts with the table's rows.
+_SENT = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,17 @@ class MergeCounts:
     inserted: int
 
 
-def merge(draft: Draft, text: MergeText, rows: Incoming) -> MergeCounts:
+@dataclass(frozen=True)
+class _Outcome:
+    struck: list[Struck]
+    changed: list[Changed]
+    counts: MergeCounts
+    narrow: Node | None
+    buckets: frozenset[Bucket]
+    """Those that were settled before."""
+
+
+def merge(draft: Draft, text: MergeText, rows: Mergeable) -> MergeCounts:
     """Merge the rows into the draft.
 
     Raises InputError, PredicateError, and DataError where several rows of the source would change one of the target.
@@ -63,20 +75,26 @@ def merge(draft: Draft, text: MergeText, rows: Incoming) -> MergeCounts:
     draft.refuse_if_append_only("merge")
     check_clauses(text, draft.handle.name)
     ChangeOrder.of(draft, "merge")
-    source = _source(rows)
-    plan = _Plan.of(draft.metadata, text, from_arrow(source.schema), draft.handle.name)
-    narrow = plan.narrow(source)
-    before = settle_for(draft, narrow)
-    files = [] if narrow == FALSE else draft.live(narrow)
-    done = _merge_files(draft, plan, source, files)
-    inserted, new = _insert(draft, plan, source, done)
-    counts = MergeCounts(sum(one.updated for one in done), sum(one.deleted for one in done), inserted)
-    finish(draft, [one.struck for one in done], [*(one.changed for one in done), new], counts)
+    handle = draft.handle
+    source = from_arrow(rows.schema)
+    rules = _rules_of(draft.metadata, text, source, handle.name)
+    staged = rows.stage(StageOrder(handle.store, rules, source, handle.options, new_prefix()), draft.metadata)
+    try:
+        if staged is None or staged.size < min(handle.options.distribute_from, _SENT):
+            table = conform(rows.read() if staged is None else staged.read(), source, table_name=NAME)
+            done = _merge_whole(draft, rules, table.combine_chunks())
+        else:
+            done = _merge_in_parts(draft, rules, staged)
+    finally:
+        if staged is not None:
+            staged.remove()
+    finish(draft, done.struck, done.changed, done.counts)
     key = KeySpec.of(draft.metadata)
-    buckets = before if key is None else before | settle_own(draft, key)
+    buckets = done.buckets if key is None else done.buckets | settle_own(draft, key)
+    narrow = done.narrow
     claim = Claim(Kind.MERGE, predicate=narrow, reads_all=narrow is None, buckets=buckets, settles=bool(buckets))
     conclude(draft, text, claim)
-    return counts
+    return done.counts
 
 
 def finish(draft: Draft, struck: Sequence[Struck], changed: Sequence[Changed], counts: MergeCounts) -> None:
@@ -95,54 +113,36 @@ def conclude(draft: Draft, text: MergeText, claim: Claim) -> None:
     draft.parameters.update(on=shown(text.on), clauses=[str(clause) for clause in text.clauses])
 
 
-def _source(rows: Incoming) -> pa.Table:
-    """The rows of the source with the types that expressions know."""
-    table = rows.read()
-    return conform(table, from_arrow(table.schema), table_name="the source of the merge").combine_chunks()
+def _rules_of(metadata: Metadata, text: MergeText, source: Struct, table_name: str) -> MergeRules:
+    target = metadata.schema
+    both, mine, theirs = (scope_of(text, *sides) for sides in ((target, source), (target, None), (None, source)))
+
+    def parsed(when: When, scope: Struct) -> tuple[MergeClause, ...]:
+        return tuple(_clause(c, metadata, text, source, scope, table_name) for c in text.clauses_for(when))
+
+    return MergeRules(
+        table_name,
+        text,
+        parse_join(text, target, source),
+        parsed(When.MATCHED, both),
+        parsed(When.NOT_MATCHED_BY_SOURCE, mine),
+        parsed(When.NOT_MATCHED, theirs),
+        target,
+    )
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A merge that has been parsed for one table and one source."""
-
-    text: MergeText
-    join: Join
-    matched: tuple[MergeClause, ...]
-    missing: tuple[MergeClause, ...]
-    """For rows of the table that the source does not have."""
-    inserts: tuple[MergeClause, ...]
-    schema: Struct
-
-    @staticmethod
-    def of(metadata: Metadata, text: MergeText, source: Struct, table_name: str) -> _Plan:
-        target = metadata.schema
-        both, mine, theirs = (scope_of(text, *sides) for sides in ((target, source), (target, None), (None, source)))
-
-        def parsed(when: When, scope: Struct) -> tuple[MergeClause, ...]:
-            return tuple(_clause(c, metadata, text, source, scope, table_name) for c in text.clauses_for(when))
-
-        return _Plan(
-            text,
-            parse_join(text, target, source),
-            parsed(When.MATCHED, both),
-            parsed(When.NOT_MATCHED_BY_SOURCE, mine),
-            parsed(When.NOT_MATCHED, theirs),
-            target,
-        )
-
-    def narrow(self, source: pa.Table) -> Node | None:
-        """What is true of every row of the table that can be touched; None if that may be any."""
-        if self.missing:
-            return None
-        terms = [] if self.join.target_only is None else [self.join.target_only]
-        for mine, theirs in self.join.keys:
-            column = key_column(mine)
-            if column is not None:
-                values = evaluate(theirs, _side(self.text.source, source))
-                terms.append(_among(column, values))
-        if FALSE in terms:
-            return FALSE
-        return conjunction(*terms) if terms else None
+def _narrow(rules: MergeRules, keys: Sequence[KeyValues | None]) -> Node | None:
+    """What is true of every row of the table that can be touched; None if that may be any."""
+    if rules.missing:
+        return None
+    terms = [] if rules.join.target_only is None else [rules.join.target_only]
+    for (mine, _), values in zip(rules.join.keys, keys, strict=True):
+        column = key_column(mine)
+        if column is not None and values is not None:
+            terms.append(values.among(column))
+    if FALSE in terms:
+        return FALSE
+    return conjunction(*terms) if terms else None
 
 
 def _clause(
@@ -173,67 +173,74 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _side(name: str, rows: pa.Table) -> pa.Table:
-    return pa.table({name: pa.StructArray.from_arrays(_arrays(rows), names=rows.schema.names)})
+def _scan_of(draft: Draft, predicate: Node | None = None) -> ScanOrder:
+    handle, names = draft.handle, tuple(draft.metadata.schema.names)
+    return ScanOrder(handle.store, handle.name, draft.metadata, handle.options, names, predicate)
 
 
-def _arrays(rows: pa.Table) -> list[pa.Array]:
-    return [pa.concat_arrays(c.chunks) if c.num_chunks else pa.array([], c.type) for c in rows.columns]
+def _touched(draft: Draft, narrow: Node | None) -> tuple[frozenset[Bucket], list[AddFile]]:
+    """The buckets that were settled first, and the files that the merge looks into."""
+    buckets = settle_for(draft, narrow)
+    return buckets, [] if narrow == FALSE else list(draft.live(narrow))
 
 
-def _among(column: Column, values: pa.Array) -> Node:
-    """That a column has one of the values, or at least lies between them."""
-    known = pc.unique(values).drop_null()
-    if not len(known):
-        return FALSE
-    if len(known) <= _FEW_VALUES:
-        return In(column, tuple(Literal(value, column.type) for value in known.to_pylist()))
-    bounds = pc.min_max(known)
-    low, high = (Literal(bounds[end].as_py(), column.type) for end in ("min", "max"))
-    return conjunction(Compare(">=", column, low), Compare("<=", column, high))
-
-
-def _merge_files(draft: Draft, plan: _Plan, source: pa.Table, files: Sequence[AddFile]) -> list[MergedFile]:
-    handle = draft.handle
-
-    def work(prefix: str) -> MergeOrder:
-        return MergeOrder(
-            scan=ScanOrder(handle.store, handle.name, draft.metadata, handle.options, tuple(plan.schema.names)),
-            text=plan.text,
-            join=plan.join,
-            matched=plan.matched,
-            missing=plan.missing,
-            change=ChangeOrder.of(draft, "merge", prefix),
-            source=source,
-        )
-
+def _merge_whole(draft: Draft, rules: MergeRules, source: pa.Table) -> _Outcome:
+    """Merge a source that is in memory: every file is joined with all of it."""
+    narrow = _narrow(rules, keys_of(rules, source))
+    buckets, files = _touched(draft, narrow)
     workload = Workload[AddFile, MergedFile](
-        work=lambda prefix: work(prefix).run,
+        work=lambda prefix: MergeOrder(_scan_of(draft), rules, ChangeOrder.of(draft, "merge", prefix), source).run,
         size=lambda add: add.size,
         made=lambda one: [add.file_path for add in one.changed.files],
         threads=MERGE_THREADS,
     )
-    done = workload.run(draft, files)
-    return [one.of(add) for add, one in zip(files, done, strict=True)]
-
-
-def _insert(draft: Draft, plan: _Plan, source: pa.Table, done: Sequence[MergedFile]) -> tuple[int, Changed]:
-    """Insert the rows of the source that the table does not have."""
-    if not plan.inserts:
-        return 0, Changed([])
+    done = [one.of(add) for add, one in zip(files, workload.run(draft, files), strict=True)]
     seen: BitMap64 = BitMap64()
     for one in done:
         seen |= one.matched
-    left = source.filter(keep_mask(seen, 0, source.num_rows))
-    inserted = 0
     with ChangeWriter(ChangeOrder.of(draft, "merge")) as writer:
-        for clause in plan.inserts:
-            if not left.num_rows:
-                break
-            chosen = clause.applies(_side(plan.text.source, left), left.num_rows)
-            some = left.filter(chosen)
-            left = left.filter(pc.invert(chosen))
-            if some.num_rows:
-                writer.put(clause.made(plan.schema, _side(plan.text.source, some), some.num_rows))
-                inserted += some.num_rows
-        return inserted, writer.close()
+        inserted = rules.insert(writer, source, seen)
+        new = writer.close()
+    counts = MergeCounts(sum(one.updated for one in done), sum(one.deleted for one in done), inserted)
+    return _Outcome([one.struck for one in done], [*(one.changed for one in done), new], counts, narrow, buckets)
+
+
+def _merge_in_parts(draft: Draft, rules: MergeRules, staged: Staged) -> _Outcome:
+    """Merge a source that waits in files: rows of both sides go to parts by their keys."""
+    handle = draft.handle
+    narrow = _narrow(rules, staged.keys)
+    buckets, files = _touched(draft, narrow)
+    new = NewFiles(handle.store, draft.metadata, handle.name, new_prefix())
+    dealing = Dealing.of(draft.metadata, rules, _parts(draft, staged, files))
+    change = ChangeOrder.of(draft, "merge", new.prefix)
+    job = PartsJob.of(dealing, staged, _scan_of(draft, narrow), files, change)
+    assert handle.distribution is not None  # it has staged the source
+    done = handle.distribution.merge(job, new)
+    hits: dict[int, BitMap64] = {}
+    for one in done:
+        for number, rows in one.hits.items():
+            hits.setdefault(number, BitMap64()).update(rows)
+    keyed = KeySpec.of(draft.metadata) is not None
+    struck = [] if keyed else [_struck(draft, files[number], rows) for number, rows in sorted(hits.items())]
+    totals = [sum(getattr(one, what) for one in done) for what in ("updated", "deleted", "inserted")]
+    return _Outcome(struck, [one.changed for one in done], MergeCounts(*totals), narrow, buckets)
+
+
+def _parts(draft: Draft, staged: Staged, files: Sequence[AddFile]) -> int:
+    """So many parts that the source's rows of one fit into a task's memory, and each has not too much to do."""
+    options = draft.handle.options
+    by_source = staged.size // max(1, options.writer_memory_limit // 8)
+    by_target = sum(add.size for add in files) // options.file_target_size
+    cluster = draft.handle.distribution
+    at_once = 1 if cluster is None else cluster.tasks_at_once
+    return min(MOST_PARTS, max(by_source + 1, by_target + 1, at_once))
+
+
+def _struck(draft: Draft, add: AddFile, hit: BitMap64) -> Struck:
+    before = dead_rows(draft.handle.store, add.deletion_vector) or BitMap64()
+    rows = add.num_records
+    if rows is None:
+        at = place(draft.handle.store, add)
+        with named(_scan_of(draft)), ParquetFileReader(at.store, at.path) as file:
+            rows = file.num_rows
+    return Struck(add, rows, before | hit, before)

@@ -1,4 +1,4 @@
-"""Lists of files that scans have left below a table: how long they stay."""
+"""What scans and jobs leave below a table beside its files: how long that stays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from lakebed.storage.store import FileInfo, Store
 
-SCAN_LISTS = "_lakebed/scans"
+BESIDE = "_lakebed"
+"""The directory, below a table, of what is no part of it."""
+SCAN_LISTS = f"{BESIDE}/scans"
 """The directory, below a table, in which a scan leaves the list of its files."""
 FRESH_MS = 12 * 60 * 60 * 1000
 """A list that is older is written again before it is used."""
@@ -15,6 +17,6 @@ KEPT_MS = 2 * FRESH_MS
 
 
 def stale(store: Store, now: int, retain_ms: int) -> Iterator[FileInfo]:
-    """The lists that no reader comes for any more."""
+    """The lists that no reader comes for any more, and what tasks have told of their progress to a dead driver."""
     oldest = now - max(retain_ms, KEPT_MS)
-    return (file for file in store.list(SCAN_LISTS) if file.mtime_ms <= oldest)
+    return (file for file in store.list(BESIDE) if file.mtime_ms <= oldest)

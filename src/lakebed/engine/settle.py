@@ -112,6 +112,7 @@ def settle_units(
         size=_size(draft, key, distribute=distribute),
         made=made_for,
         threads=SETTLE_THREADS,
+        measure="buckets",
     )
     return settlements(draft, workload.run(draft, list(units.items())))
 

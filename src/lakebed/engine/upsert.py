@@ -8,7 +8,7 @@ from lakebed.core.actions import Metadata
 from lakebed.core.bucketing import split_action
 from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import DataError, InputError
-from lakebed.core.keyed import DYNAMIC, KeySpec
+from lakebed.core.keyed import DYNAMIC, POSTPONE, KeySpec
 from lakebed.core.predicate import Node
 from lakebed.core.properties import value_of
 from lakebed.engine.draft import Draft
@@ -87,6 +87,9 @@ def write_pending(
 
 def upsert_order(draft: Draft, key: KeySpec, *, row_kind: str | None = None, prefix: str = "") -> UpsertOrder:
     """What a writer of upsert files of the draft's table has to know."""
+    if key.buckets == POSTPONE and draft.handle.options.shuffle == "always":
+        # Buckets that are postponed are dynamic ones to which nobody has gone yet: this writer goes.
+        key = replace(key, buckets="dynamic")
     return UpsertOrder(
         store=draft.handle.store,
         table_name=draft.handle.name,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +22,7 @@ from lakebed.delta.paths import decode
 from lakebed.engine.draft import Handle
 from lakebed.engine.expire import expire, foresee
 from lakebed.engine.leftovers import Directory, parts, vector_key
+from lakebed.engine.progress import Show, shown
 from lakebed.engine.scan_lists import stale
 from lakebed.metastore import ReferencedPaths
 from lakebed.metastore.condemned import decoded
@@ -40,6 +41,9 @@ CONDEMNED_MS = 30 * 24 * 60 * 60 * 1000
 """For how long a writer may bring back a file that was deleted, and is refused."""
 _LISTED = 1 << 18
 _DELETED = 2_000
+# So many times as many files are condemned at once where tasks of a cluster delete them.
+_TASKS = 16
+_SHOWN = 1_000
 _ABSOLUTE = r"^([A-Za-z][A-Za-z0-9+.-]*:|/)"
 
 
@@ -72,16 +76,25 @@ def vacuum(handle: Handle, retain_ms: int, *, dry_run: bool) -> Cleaned:
     search = _Search.of(handle.store, known, freed, now, retain_ms)
     lists = _lists(list(stale(handle.store, now, retain_ms)))
     empty: list[str] = []
-    found = chain.from_iterable(map(search.among, parts(directory.files(empty), _LISTED)))
-    if dry_run:
-        return Cleaned(versions, _report([*found, lists]))
-    removal = _Removal(handle, known.version, now)
-    removal.run(found)
-    removal.delete(lists, lists["path"].to_pylist())
+    with shown(f"table {handle.name}: vacuum", handle.options, "files seen") as show:
+        listed = parts(_seen(directory.files(empty), show), _LISTED)
+        found = chain.from_iterable(map(search.among, listed))
+        if dry_run:
+            return Cleaned(versions, _report([*found, lists]))
+        removal = _Removal(handle, known.version, now, show)
+        removal.run(found)
+        removal.delete(lists, lists["path"].to_pylist())
     for path in empty:
         handle.store.remove_empty_dir(path, unchanged_since=search.oldest_temporary)
     handle.metastore.forget_condemned(handle.table_id, now - CONDEMNED_MS)
     return Cleaned(versions, _report(removal.done), removal.failed)
+
+
+def _seen(files: Iterator[FileInfo], show: Show) -> Iterator[FileInfo]:
+    for number, file in enumerate(files, 1):
+        yield file
+        if number % _SHOWN == 0:
+            show({"files seen": _SHOWN})
 
 
 def _lists(files: Sequence[FileInfo]) -> pa.Table:
@@ -157,6 +170,12 @@ def _below(store: Store, uri: str) -> str | None:
     return place.path[len(root.path) + 1 :] if inside else None
 
 
+def _delete(order: tuple[Store, Sequence[str]]) -> dict[str, str]:
+    """Delete files; the failures by file."""
+    store, paths = order
+    return {path: str(error) for path, error in store.delete_each(paths).items()}
+
+
 @dataclass
 class _Removal:
     """Condemns and deletes, a part at a time."""
@@ -165,12 +184,13 @@ class _Removal:
     since: int
     """The version of which the caller knew what is referred to."""
     now: int
+    show: Show
     done: list[pa.Table] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
     def run(self, found: Iterator[pa.Table]) -> None:
         """Delete the files of all tables, except those that a commit refers to by now."""
-        for part in found:
+        for part in self._groups(found):
             paths = self._condemned(part["path"].to_pylist())
             reach(Step.VACUUM_CONDEMNED)
             self.delete(part, paths)
@@ -178,12 +198,28 @@ class _Removal:
 
     def delete(self, part: pa.Table, paths: Sequence[str]) -> None:
         """Delete those files of ``part`` now."""
-        failures = self.handle.store.delete_each(paths)
+        failures = self._deleted(paths, pc.sum(part["size"]).as_py() or 0)
         for path in {path.rpartition("/")[0]: path for path in paths}.values():
             self.handle.store.remove_empty_parents(path)
-        self.failed.update({path: str(error) for path, error in failures.items()})
+        self.failed.update(failures)
         gone = pa.array([path for path in paths if path not in failures], pa.string())
         self.done.append(part.filter(pc.is_in(part["path"], gone)))
+        self.show({"files deleted": len(gone)})
+
+    def _groups(self, found: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """The tables as they come, or, where a cluster deletes files, several of them as one."""
+        together = 1 if self.handle.distribution is None else _TASKS
+        while some := list(islice(found, together)):
+            yield pa.concat_tables(some)
+
+    def _deleted(self, paths: Sequence[str], size: int) -> dict[str, str]:
+        """Delete the files, in tasks of the cluster if they are large and many; the failures by file."""
+        cluster, store = self.handle.distribution, self.handle.store
+        if cluster is None or not paths or size < self.handle.options.distribute_from:
+            return _delete((store, paths))
+        share = max(1, min(_DELETED, -(-len(paths) // cluster.tasks_at_once)))
+        orders = [(store, paths[start : start + share]) for start in range(0, len(paths), share)]
+        return {path: why for failed in cluster.run(_delete, orders, self.handle.name) for path, why in failed.items()}
 
     def _condemned(self, paths: Sequence[str]) -> list[str]:
         """Those of ``paths`` that may be deleted now."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -44,6 +44,8 @@ class Workload(Generic[Item, Result]):
     made: Callable[[Result], Iterable[str]] = field(hash=False)
     """The paths of the files that were made for a result."""
     threads: int = 4
+    measure: str = "files"
+    """What an item is, for people."""
 
     def run(self, draft: Draft, items: Sequence[Item]) -> list[Result]:
         """The result of each item, in their order."""
@@ -52,16 +54,28 @@ class Workload(Generic[Item, Result]):
         if cluster is None or not items or sum(sizes) < draft.handle.options.distribute_from:
             return self._here(draft, items)
         files = NewFiles(draft.handle.store, draft.metadata, draft.handle.name, new_prefix())
-        return cluster.each(self.work(files.prefix), items, sizes, self.made, files)
+        return cluster.each(self.work(files.prefix), items, sizes, self.made, files, self.measure)
 
     def _here(self, draft: Draft, items: Sequence[Item]) -> list[Result]:
         handle = draft.handle
-        results: list[Result] = []
         with (
-            shown(handle.name, len(items), handle.options) as done,
+            shown(f"table {handle.name}", handle.options, self.measure, len(items)) as show,
             ThreadPoolExecutor(max_workers=self.threads, thread_name_prefix="lakebed-work") as pool,
         ):
-            for result in pool.map(self.work(""), items):
-                results.append(result)
-                done()
-        return results
+            work = self.work("")
+            asked = [pool.submit(work, item) for item in items]
+            try:
+                results: list[Result] = []
+                for one in asked:
+                    results.append(one.result())
+                    show({self.measure: 1})
+                return results
+            except BaseException:
+                self._undo(draft, asked)
+                raise
+
+    def _undo(self, draft: Draft, asked: Sequence[Future[Result]]) -> None:
+        """Remove the files of what was done before, or beside, an item that failed."""
+        wait([one for one in asked if not one.cancel()])
+        done = [one.result() for one in asked if not one.cancelled() and one.exception() is None]
+        draft.delete_files([path for result in done for path in self.made(result)])

@@ -34,6 +34,16 @@ def labelled(schema: StructType, given: Mapping[str, str], own: tuple[str, ...])
     return StructType([StructField(f.name, f.dataType, f.nullable, label) for f in schema.fields])
 
 
+def named_by(schema: StructType) -> str | None:
+    """The table that all columns tell alike; None if they do not.
+
+    It is for messages only: it may be the table that an INSERT is about, or the one that its rows come from.
+    """
+    labels = {f.metadata.get(_KEY) for f in schema.fields}
+    label = labels.pop() if len(labels) == 1 else None
+    return None if label is None else json.loads(label).get(PATH)
+
+
 def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str]:
     """The options of a read: those that are given, or else those that all columns tell alike."""
     labels = {f.metadata.get(_KEY) for f in schema.fields}

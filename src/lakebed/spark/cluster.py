@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.distribution import FrameOrder
-from lakebed.engine.incoming import Incoming
+from lakebed.engine.incoming import Mergeable
+from lakebed.engine.merge_parts import MergedPart, PartsJob
 from lakebed.engine.workforce import NewFiles
 from lakebed.spark import jobs
 from lakebed.spark.change_scan import change_frame
 from lakebed.spark.each import run_each
 from lakebed.spark.frames import Frames
+from lakebed.spark.job import slots
+from lakebed.spark.merge_job import merge_parts
 from lakebed.spark.write import SparkRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_AT_ONCE = 8
 Order = TypeVar("Order")
-
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,11 +47,21 @@ class SparkDistribution:
         sizes: Sequence[int],
         made: Callable[[Result], Iterable[str]],
         files: NewFiles,
+        measure: str,
     ) -> list[Result]:
         """The result of each item, in their order, by one job."""
-        return run_each(self._session, work, items, sizes, made, files)
+        return run_each(self._session, work, items, sizes, made, files, measure)
 
-    def rows(self, frame: DataFrame) -> Incoming:
+    @property
+    def tasks_at_once(self) -> int:
+        """As many as the session says; some, if it does not."""
+        return slots(self._session) or _AT_ONCE
+
+    def merge(self, job: PartsJob, files: NewFiles) -> list[MergedPart]:
+        """Deal the rows of both sides to the parts, and merge each, in one job."""
+        return merge_parts(self._session, job, files)
+
+    def rows(self, frame: DataFrame) -> Mergeable:
         """The rows of a frame, which tasks write."""
         return SparkRows(frame)
 

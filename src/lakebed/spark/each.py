@@ -46,13 +46,15 @@ def run_each(
     sizes: Sequence[int],
     made: Callable[[Result], Iterable[str]],
     files: NewFiles,
+    measure: str,
 ) -> list[Result]:
     """The result of each item, in their order. Raises JobError, or what the work raised."""
 
     def parse(table: pa.Table) -> list[_Done]:
         return [_done(row, made) for row in table.to_pylist()]
 
-    done = WritingJob(files).run(_frame(spark, items, sizes), _task_of(work), _ROWS, parse)
+    job = WritingJob(files, measure, len(items), lambda told: {measure: told.num_rows})
+    done = job.run(_frame(spark, items, sizes), _task_of(work), _ROWS, parse)
     results = {one.number: one.result for one in done}
     return [results[number] for number in range(len(items))]
 

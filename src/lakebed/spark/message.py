@@ -64,6 +64,15 @@ def to_rows(message: Message) -> pa.RecordBatch:
     return pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _ARROW, strict=True)], schema=_ARROW)
 
 
+def files_in(rows: pa.RecordBatch) -> dict[str, int]:
+    """How many files a message tells of.
+
+    >>> files_in(to_rows(Message(task=0, attempt=0)))
+    {'files': 0}
+    """
+    return {"files": rows.column("kind").to_pylist().count(_FILE)}
+
+
 def from_rows(table: pa.Table) -> list[Message]:
     """The messages of all tasks, by the number of the task, which is the order of the rows that they had."""
     found: dict[int, list[dict[str, Any]]] = {}

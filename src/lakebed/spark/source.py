@@ -32,7 +32,7 @@ from lakebed.engine.changes.span import find_span
 from lakebed.engine.scan import ScanOrder
 from lakebed.spark.addressed import ROWS
 from lakebed.spark.arrow_scan import slices
-from lakebed.spark.catalogued import labelled, options_of
+from lakebed.spark.catalogued import labelled, named_by, options_of
 from lakebed.spark.change_options import ChangeOptions, of_changes
 from lakebed.spark.envelope import seal, unseal
 from lakebed.spark.file_schema import loose, outwardly
@@ -106,7 +106,7 @@ class LakebedSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A writer for rows of these columns; ``overwrite`` if they take the place of others."""
-        return LakebedWriter(self.config, WriteOptions.parse(self.options), schema, overwrite)
+        return LakebedWriter(self.config, WriteOptions.parse(self.options, named_by(schema)), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """A writer for one micro-batch; ``overwrite`` in the output mode complete."""

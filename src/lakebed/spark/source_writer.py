@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
-from lakebed.core.actions import AddFile, Metadata, Protocol
+from lakebed.core.actions import AddFile, Metadata, Protocol, now_ms
 from lakebed.core.commit import Claim, PreparedCommit, Recompute
 from lakebed.core.conform import FIX, check_schema
 from lakebed.core.errors import ConflictError, DataError, JobError, LakebedError, NotFoundError
@@ -83,6 +83,8 @@ class LakebedWriter(DataSourceArrowWriter):
         self._schema = arrow_schema(schema)
         self._sent_to_tasks = False
         self._commit_id = str(uuid.uuid4())
+        self._shared = False
+        """Whether another process may commit the same files."""
         with options.warehouse(config) as lake:
             self._prepared, self._work = self._plan(_found(lake, options, config, schema))
 
@@ -152,16 +154,18 @@ class LakebedWriter(DataSourceArrowWriter):
         self._prepared, self._work = prepared, work
 
     def commit_once(self, messages: Sequence[WriterCommitMessage | None], txn: tuple[str, int]) -> None:
-        """As ``commit``, for a transaction of an application; nothing is added if that has landed before."""
+        """As ``commit``, for a transaction of an application; nothing is added if that has landed before.
+
+        Whoever calls may call again, with the same messages or others: files that any version has are never deleted.
+        """
         self._options = replace(self._options, txn=txn)
+        self._shared = True
         self.commit(messages)
 
-    def abort_once(self, messages: Sequence[Message], txn: tuple[str, int]) -> None:
-        """The files of these tasks go, unless the transaction has landed."""
+    def abort_once(self, messages: Sequence[Message]) -> None:
+        """The files of these tasks go, but for those that a version has; one that is still to land is refused."""
         with self._options.warehouse(self._config) as lake:
-            table = self._options.table(lake, self._config)
-            if table.transactions().get(txn[0], -1) < txn[1]:
-                table._store.delete_many([path for message in messages for path in message.paths])
+            self._remove_unused(self._options.table(lake, self._config), messages)
 
     @property
     def _reaches_metastore(self) -> bool:
@@ -220,10 +224,34 @@ class LakebedWriter(DataSourceArrowWriter):
         return prepared, UpsertTask(upserts)
 
     def _land(self, table: Table, done: Sequence[Message], *, dynamic: bool) -> None:
-        prepared, handle = self._prepared, table._handle
-        if handle.table_id != prepared.table_id:
+        if table._handle.table_id != self._prepared.table_id:
             raise NotFoundError(f"table {table.name} was dropped and made anew meanwhile", fix="run the write again")
-        draft = Draft(handle, self._base(table), alone=True)
+        if self._shared and self._has_landed(table):
+            self._remove_unused(table, done)
+            return
+        for _ in range(1 + table._options.commit_retries):
+            draft = self._drafted(table, done, dynamic=dynamic)
+            outcome = land([draft])
+            if not isinstance(outcome, Recompute):
+                break
+            if not self._shared:  # the files have been deleted
+                raise self._overtaken(table)
+        else:
+            raise self._overtaken(table)
+        if self._shared and (not outcome or outcome[0].repeated or not _all_stay(draft, done)):
+            self._remove_unused(table, done)
+        settle_after(draft)
+
+    def _has_landed(self, table: Table) -> bool:
+        """Whether the transaction is in the table; the commit asks again, and then nobody can come between."""
+        return (
+            self._options.txn is not None and table.transactions().get(self._options.txn[0], -1) >= self._options.txn[1]
+        )
+
+    def _drafted(self, table: Table, done: Sequence[Message], *, dynamic: bool) -> Draft:
+        """The change that the files are for; on a version that maintenance has made meanwhile if need be."""
+        prepared = self._prepared
+        draft = Draft(table._handle, self._base(table), alone=True)
         draft.commit_id = self._commit_id
         draft.metadata, draft.protocol = prepared.metadata, prepared.protocol
         draft.claims, draft.parameters = list(prepared.claims), dict(prepared.parameters)
@@ -231,23 +259,43 @@ class LakebedWriter(DataSourceArrowWriter):
             once(draft, self._options.txn)
             self._operate(draft, _Written(self._schema, tuple(done)), dynamic=dynamic)
         except BaseException:
+            self._let_go(draft, done)
             draft.discard()
             raise
-        outcome = land([draft])
-        if isinstance(outcome, Recompute):
-            raise ConflictError(
-                f"table {table.name}: maintenance has replaced files that this write was prepared with",
-                fix="nothing was changed; run it again",
-            )
-        settle_after(draft)
+        self._let_go(draft, done)
+        return draft
+
+    def _let_go(self, draft: Draft, done: Sequence[Message]) -> None:
+        """Files that others may commit are not the draft's to delete."""
+        if self._shared:
+            others = {path for message in done for path in message.paths}
+            draft.written = [path for path in draft.written if path not in others]
+
+    def _remove_unused(self, table: Table, done: Sequence[Message]) -> None:
+        """Delete files of tasks that no version has, and let no commit that is still under way have them."""
+        handle, paths = table._handle, [path for message in done for path in message.paths]
+        free = handle.metastore.condemn(handle.table_id, paths, now_ms(), since=self._prepared.version)
+        handle.store.delete_many(free.paths)
+        for path in free.paths:
+            handle.store.remove_empty_parents(path)
+
+    def _overtaken(self, table: Table) -> ConflictError:
+        return ConflictError(
+            f"table {table.name}: maintenance has replaced files that this write was prepared with",
+            fix="nothing was changed; run it again",
+        )
 
     def _base(self, table: Table) -> TableState:
-        """The version that the write was prepared with, or, if that has expired, a later one that is like it."""
+        """The version that the write was prepared with, or a later one that is like it: if that one has expired, and
+        for a batch that takes the place of all rows, whichever there are."""
+        newest = table._state()
+        like = (newest.metadata, newest.protocol) == (self._prepared.metadata, self._prepared.protocol)
+        if like and self._shared and self._overwrite:
+            return newest
         try:
             return table._state(self._prepared.version)
         except NotFoundError:
-            newest = table._state()
-            if newest.metadata != self._prepared.metadata or newest.protocol != self._prepared.protocol:
+            if not like:
                 raise
             return newest
 
@@ -263,6 +311,12 @@ class LakebedWriter(DataSourceArrowWriter):
             upsert(draft, rows, row_kind=options.row_kind)
         else:
             append(draft, rows)
+
+
+def _all_stay(draft: Draft, done: Sequence[Message]) -> bool:
+    """Whether the commit of a draft has all files of the tasks; settling may have replaced some."""
+    kept = {add.file_path for add in draft.result()[1].values()}
+    return all(path in kept for message in done for path in message.paths)
 
 
 @dataclass(frozen=True)

@@ -78,11 +78,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         writer.commit_once([Sent(one.message, dynamic=False) for one in sent], (self._application(), batchId))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """The files of the tasks that were done go, unless the batch has landed; vacuum finds those of the others."""
+        """The files of the tasks that were done go, unless they have landed; vacuum finds those of the others."""
         sent = [message for message in messages if isinstance(message, StreamSent)]
         if sent:
             self._writer.resume(sent[0].prepared, sent[0].work)
-            self._writer.abort_once([one.message for one in sent], (self._application(), batchId))
+            self._writer.abort_once([one.message for one in sent])
 
     def _application(self) -> str:
         if self._query is not None:

@@ -16,6 +16,7 @@ from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import from_arrow
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
+from lakebed.engine.merge_source import Staged, StageOrder
 from lakebed.engine.settle_order import Settling
 from lakebed.engine.settlement import Matched
 from lakebed.engine.upsert_order import Upserted, UpsertOrder, one_batch
@@ -23,7 +24,8 @@ from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
 from lakebed.spark.casts import cast
 from lakebed.spark.job import setting
-from lakebed.spark.message import ROWS, Message, from_rows
+from lakebed.spark.merge_job import stage
+from lakebed.spark.message import ROWS, Message, files_in, from_rows
 from lakebed.spark.schemas import arrow_schema
 from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
@@ -71,6 +73,10 @@ class SparkRows:
         """All rows, in the driver."""
         return self.frame.toArrow()
 
+    def stage(self, order: StageOrder, metadata: Metadata) -> Staged | None:
+        """Tasks put the rows aside, each its own."""
+        return stage(self.frame, order, metadata)
+
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
         self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))
@@ -105,7 +111,7 @@ class SparkRows:
 
 
 def _job(order: WriteOrder | UpsertOrder) -> WritingJob:
-    return WritingJob(NewFiles(order.store, order.metadata, order.table_name, order.prefix))
+    return WritingJob(NewFiles(order.store, order.metadata, order.table_name, order.prefix), counted=files_in)
 
 
 def _sendable(settling: Settling | None, prefix: str) -> Settling | None:

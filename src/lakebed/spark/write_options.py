@@ -42,19 +42,17 @@ class WriteOptions:
     """Warehouse, metastore and options of the connection, as far as they are given here."""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> WriteOptions:
+    def parse(cls, given: Mapping[str, str], told: str | None = None) -> WriteOptions:
         """The options as Spark passes them on. Raises OptionError for one that is unknown, wrong or missing.
+
+        ``told`` is the table that the columns name, for the error.
 
         >>> WriteOptions.parse({"path": "shop.orders", "mergeSchema": "true"}).merge_schema
         True
         """
         own, connection = sorted_out(given, ROWS)
         if not own.get(PATH):
-            raise OptionError(
-                "format('lakebed') was not told which table to write; what Spark's catalog knows reaches readers only",
-                fix="save('shop.orders'), option('path', 'shop.orders'), INSERT INTO … WITH (path = 'shop.orders') …, "
-                "or lake.table('shop.orders').write(df, mode=…)",
-            )
+            raise _not_told(told)
         return cls(
             path=own[PATH],
             merge_schema=choice(own, "merge-schema", ("false", "true"), "false") == "true",
@@ -101,6 +99,20 @@ class WriteOptions:
     def is_name(self) -> bool:
         """Whether the table is named, and not its place."""
         return "/" not in self.path
+
+
+def _not_told(told: str | None) -> OptionError:
+    """Why nothing is written, and exactly what to write instead."""
+    name = told or "shop.orders"
+    ways = (
+        f"INSERT INTO t WITH (path = '{name}') …, df.writeTo('t').option('path', '{name}'), "
+        f"df.write.format('lakebed').save('{name}'), or lake.table('{name}').write(df, mode=…)"
+    )
+    return OptionError(
+        "format('lakebed') was not told which table to write; what Spark's catalog knows reaches readers only",
+        found=None if told is None else f"no path; the columns are those of '{told}', or their rows come from there",
+        fix=ways if told is None else f"if it is '{told}': {ways}",
+    )
 
 
 def _txn(own: Mapping[str, str]) -> tuple[str, int] | None:

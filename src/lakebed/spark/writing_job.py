@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from lakebed.core.errors import DataError, LakebedError
 from lakebed.engine.workforce import NewFiles
 from lakebed.spark.abandoned import remove_all, remove_but
 from lakebed.spark.job import collected, setting
+from lakebed.spark.reports import TASKS, Counted, followed, reporting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,17 +39,28 @@ class Attempted(Protocol):
 Done = TypeVar("Done", bound=Attempted)
 
 
+def _nothing(_: pa.RecordBatch) -> dict[str, int]:
+    return {}
+
+
 @dataclass(frozen=True)
 class WritingJob:
     """One job and the files that it makes."""
 
     files: NewFiles
+    measure: str = TASKS
+    """What its bar counts."""
+    total: int | None = None
+    counted: Counted = field(default=_nothing, hash=False)
+    """What rows that a task yields say of what it has done."""
 
     def run(self, frame: DataFrame, task: Task, rows: str, parse: Callable[[pa.Table], list[Done]]) -> list[Done]:
         """What the tasks report, of the attempts that count. Raises JobError, or what a task says of its input."""
         name = self.files.table_name
         try:
-            done = parse(collected(frame.mapInArrow(task, rows), name))
+            with followed(f"table {name}", self.files.store, self.measure, self.total) as reports:
+                told = reporting(task, reports, self.counted, takes_rows=self.measure == TASKS)
+                done = parse(collected(frame.mapInArrow(told, rows), name))
             refuse([one.error for one in done if one.error is not None])
         except BaseException:
             remove_all(self.files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -69,7 +69,6 @@ class Assignment:
     members: tuple[str, ...]
     value: Span
     place: Name
-    node: Node | None = field(default=None)
 
 
 def target_of(context: Context, cursor: Cursor) -> Target | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -250,8 +250,3 @@ def _digits_first(word: Word) -> bool:
 
 def _number(text: str) -> int | float:
     return int(text) if text.isdecimal() else float(text)
-
-
-def has_any(word: Word | None, keywords: Collection[str]) -> bool:
-    """Whether the word is one of these."""
-    return word is not None and word.upper in keywords

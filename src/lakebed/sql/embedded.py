@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,8 +109,19 @@ def _duckdb(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
             connection.register(name, rows)
         done = connection.sql(text, params=dict(parameters)) if parameters else connection.sql(text)
         kinds = [str(kind) for kind in done.types]
-        found = done.to_arrow_table()
+        found = _interruptible(done.to_arrow_table, connection.interrupt)
     return _narrowed(found, kinds)
+
+
+def _interruptible(work: Callable[[], pa.Table], interrupt: Callable[[], object]) -> pa.Table:
+    """The result of ``work``. The engine does not look for Ctrl-C: another thread waits in it, and this one looks."""
+    with ThreadPoolExecutor(1, thread_name_prefix="lakebed-query") as pool:
+        waiting = pool.submit(work)
+        try:
+            return waiting.result()
+        except BaseException:
+            interrupt()
+            raise
 
 
 def _narrowed(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
@@ -135,6 +147,3 @@ def _polars(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
 
 def _first_line(error: Exception) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-Runner = Callable[[exp.Expression, Tables, Mapping[str, Any]], pa.Table]

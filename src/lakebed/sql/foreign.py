@@ -10,17 +10,19 @@ from lakebed.sql.queries import names_ours, run_query
 from lakebed.sql.results import NOTHING
 from lakebed.sql.spark_engine import quoted
 
+_OURS = "SELECT, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SHOW, DESCRIBE, CALL"
 _QUERY = "SELECT|WITH|FROM|VALUES"
 
 
 def pass_on(context: Context, cursor: Cursor) -> Any:
     """Let Spark run a statement as it is, but for tables of ours, which it reads at one moment. Raises SqlError."""
-    first = context.source.words[0]
     if context.spark is None:
         cursor.at = 0
+        first = context.source.words[0].spelled.upper()
+        known = first in _OURS.split(", ")
         cursor.fail(
-            f"{first.spelled.upper()} is no statement that runs without Spark",
-            expected="SELECT, CREATE, DROP, ALTER, INSERT, UPDATE, DELETE, MERGE, TRUNCATE, SHOW, DESCRIBE or CALL",
+            f"this {first} statement needs Spark" if known else f"{first} is no statement that runs without Spark",
+            expected=None if known else _OURS,
             fix="lakebed.connect(…, spark=spark)",
         )
     query = _query(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -22,18 +22,15 @@ from lakebed.records import Commit
 from lakebed.sql.applying import CLAUSE, Plan, apply
 from lakebed.sql.change import (
     TARGET,
-    Assignment,
-    Target,
     add_value,
-    column_of,
-    read_assignments,
     refuse_fixed,
     target_of,
 )
 from lakebed.sql.compose import Composition
 from lakebed.sql.context import Context
-from lakebed.sql.cursor import Cursor, Name, Span
+from lakebed.sql.cursor import Cursor
 from lakebed.sql.expressions import Scope, Side
+from lakebed.sql.merge_grammar import Clause, Merging, read_merge
 from lakebed.sql.queries import Known, run_query
 from lakebed.sql.results import row_of
 from lakebed.sql.rows import FixedRows, TableRows
@@ -44,137 +41,16 @@ _SEEN = "_lakebed_source"
 """Tells rows of the source from those that a join made up."""
 
 
-@dataclass
-class Clause:
-    """WHEN … THEN …"""
-
-    when: When
-    action: str
-    condition: Span | None
-    place: Span
-    assignments: list[Assignment] = field(default_factory=list)
-    star: bool = False
-    """UPDATE SET * or INSERT *."""
-
-
-@dataclass
-class Merging:
-    """What MERGE says."""
-
-    target: Target
-    source: Span
-    called: str | None
-    names: tuple[tuple[str, ...], ...]
-    on: Span
-    clauses: list[Clause]
-
-
 def merge(context: Context, cursor: Cursor) -> pa.Table | None:
     """MERGE INTO table [AS t] USING source [AS s] ON condition WHEN …"""
     cursor.take("INTO")
     target = target_of(context, cursor)
     if target is None:
         return None
-    merging = _read(context, cursor, target)
+    merging = read_merge(context, cursor, target)
     done = _Merge(context, merging).run()
     counts = {name: done.metrics.get(f"num{name.title()}Rows", 0) for name in ("updated", "deleted", "inserted")}
     return row_of(version=done.version, **counts)
-
-
-def _read(context: Context, cursor: Cursor, target: Target) -> Merging:
-    cursor.need("USING")
-    first = cursor.at
-    if cursor.sees("("):
-        source = cursor.skip_group()
-        names: tuple[tuple[str, ...], ...] = ()
-    else:
-        source = cursor.expression("AS", "ON", what="a table or a query in parentheses")
-        cursor.at = first
-        name = _source_name(cursor)
-        names = tuple(name.parts[at:] for at in range(len(name.parts)))
-        source = cursor.span(first)
-    called = columns = None
-    if cursor.take("AS") or not cursor.sees("ON"):
-        called = cursor.name("a name for the source")
-        names = ((called,),)
-        if cursor.sees("("):
-            cursor.listed(lambda: cursor.name("a name for a column"))
-            columns = cursor.span(first)
-    cursor.need("ON")
-    on = cursor.expression("WHEN", what="a condition")
-    clauses = []
-    while not cursor.at_end:
-        clauses.append(_clause(context, cursor, target))
-    if not clauses:
-        cursor.fail(expected="WHEN MATCHED or WHEN NOT MATCHED")
-    return Merging(target, columns or source, called, names, on, clauses)
-
-
-def _source_name(cursor: Cursor) -> Name:
-    """Go past a table, a function of tables, or VALUES."""
-    name = cursor.dotted("a table or a query in parentheses")
-    if cursor.sees("("):
-        cursor.skip_group()
-        while cursor.take(","):
-            cursor.skip_group()
-    cursor.take("FOR")
-    if cursor.sees("VERSION|TIMESTAMP|SYSTEM_VERSION|SYSTEM_TIME", "AS", "OF"):
-        cursor.at += 3
-        cursor.expression("AS", "ON", what="a version")
-    return name
-
-
-def _clause(context: Context, cursor: Cursor, target: Target) -> Clause:
-    first = cursor.at
-    cursor.need("WHEN")
-    when = When.MATCHED
-    if cursor.take("NOT"):
-        cursor.need("MATCHED")
-        when = When.NOT_MATCHED
-        if cursor.take("BY"):
-            when = When.NOT_MATCHED if cursor.choice("TARGET", "SOURCE") == "TARGET" else When.NOT_MATCHED_BY_SOURCE
-    else:
-        cursor.need("MATCHED")
-    condition = cursor.expression("THEN", what="a condition") if cursor.take("AND") else None
-    cursor.need("THEN")
-    allowed = ("INSERT",) if when is When.NOT_MATCHED else ("UPDATE", "DELETE")
-    action = cursor.choice(*allowed)
-    clause = Clause(when, action, condition, cursor.span(first))
-    if action == "UPDATE":
-        cursor.need("SET")
-        clause.star = cursor.take("*")
-        if not clause.star:
-            clause.assignments = read_assignments(context, cursor, target, "WHEN")
-    elif action == "INSERT":
-        _insert(context, cursor, target, clause)
-    clause.place = cursor.span(first)
-    return clause
-
-
-def _insert(context: Context, cursor: Cursor, target: Target, clause: Clause) -> None:
-    if cursor.take("*"):
-        clause.star = True
-        return
-    names = [*target.schema.names]
-    places: list[Name] = []
-    if cursor.sees("("):
-        places = cursor.listed(lambda: cursor.dotted("a column"))
-        columns = [column_of(context, target, place)[0] for place in places]
-    else:
-        columns = list(target.schema)
-    cursor.need("VALUES")
-    values = cursor.listed(lambda: cursor.expression(","))
-    if len(values) != len(columns):
-        raise cursor.error(
-            clause.place,
-            f"INSERT has {len(values)} value(s) for {len(columns)} column(s)",
-            expected=", ".join(f.name for f in columns) or ", ".join(names),
-        )
-    for at, (column, value) in enumerate(zip(columns, values, strict=True)):
-        if column.name in {one.column.name for one in clause.assignments}:
-            raise cursor.error(places[at], f"column {column.name!r} is listed twice")
-        place = places[at] if places else Name((column.name,), value.start, value.end)
-        clause.assignments.append(Assignment(column, (), value, place))
 
 
 @dataclass
@@ -215,7 +91,7 @@ class _Merge:
     def _called(self) -> str:
         if self.merging.called is not None:
             return self.merging.called
-        return self.merging.names[0][-1] if self.merging.names else "s"
+        return self.merging.names[0][-1] if self.merging.names else "lakebed source row"
 
     def _source_rows(self) -> Any:
         text = Composition(self.context.source)

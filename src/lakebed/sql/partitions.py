@@ -13,8 +13,6 @@ from lakebed.core.suggest import did_you_mean
 from lakebed.sql.cursor import Cursor
 from lakebed.table import Table
 
-_NOTHING = object()
-
 
 @dataclass(frozen=True)
 class PartitionSpec:

@@ -16,7 +16,7 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from lakebed.core.errors import SqlError
 from lakebed.sql.cursor import Cursor, Name, Span
-from lakebed.sql.source import Source, Word
+from lakebed.sql.source import Source
 
 
 class _Spark(Spark):
@@ -272,8 +272,3 @@ def split_text(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def words_of(source: Source, span: Span) -> Sequence[Word]:
-    """The words of a part of a statement."""
-    return source.words[span.first : span.last]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -46,11 +45,6 @@ def row_of(**values: Any) -> pa.Table:
         name: pa.string() if value is None else _TYPES.get(type(value), pa.string()) for name, value in values.items()
     }
     return table_of(kinds, [tuple(values.values())])
-
-
-def fields_of(record: Any, *names: str) -> dict[str, Any]:
-    """Some fields of a record."""
-    return {f.name: getattr(record, f.name) for f in dataclasses.fields(record) if f.name in names}
 
 
 def arrow_of(rows: Any) -> pa.Table:

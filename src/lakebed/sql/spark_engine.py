@@ -132,10 +132,10 @@ def translated(
     first = _PLACE.sub("", _first_line(error)).strip()
     fragment, missing = _fragment(error), _MISSING.search(first)
     fix = near(split_text(missing[1])) if missing else None
-    at = written.find(fragment) if fragment else -1
-    if at < 0:
+    found = re.search(rf"(?<!\w){re.escape(fragment)}(?!\w)", written) if fragment else None
+    if found is None:
         return SqlError(f"Spark does not run the statement: {first}", fix=fix)
-    return pointed(written, at, at + len(fragment), first, fix=fix)
+    return pointed(written, found.start(), found.end(), first, fix=fix)
 
 
 def _fragment(error: Exception) -> str:

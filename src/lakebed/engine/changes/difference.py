@@ -6,31 +6,24 @@ A row that was only moved, as compaction does, has the same id and version in bo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, Metadata
-from lakebed.core.file_tags import ROW_ID_COLUMN, ROW_VERSION_COLUMN, is_unsettled
+from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec
-from lakebed.core.options import MIB
 from lakebed.delta.foreign import place
-from lakebed.engine.combining.chosen_rows import chosen_rows
 from lakebed.engine.keyed_read import KeyedRead
 from lakebed.engine.resolve import ResolveOrder
+from lakebed.engine.row_ids import ID, VERSION, carries_ids, derived_ids, stored_ids
 from lakebed.engine.scan import ScanOrder, known_dead, named
 from lakebed.engine.source import MergedRows, Source, Sources, plain
-from lakebed.engine.tracked_scan import tracking_fields
 from lakebed.storage.deletion_vector import from_arrow, to_arrow
 from lakebed.storage.parquet_reader import ParquetFileReader
 
-READ_SHARE = 16 * MIB
-"""About how many bytes of rows are read at a time."""
-
-_ID, _VERSION, _FILE, _POSITION = "id", "version", "file", "position"
+_FILE, _POSITION = "file", "position"
 
 
 @dataclass(frozen=True)
@@ -136,7 +129,7 @@ def _without_moved(scan: ScanOrder, next_row_id: int, removed: Chosen, added: Ch
     old = list(_identities(scan, removed))
     if not old:
         return removed, added
-    by = [_ID, _VERSION]
+    by = [ID, VERSION]
     moved = pl.concat(old).join(pl.concat(new), on=by, how="inner", suffix=" after")
     return (
         _minus(removed, moved.select(_FILE, _POSITION)),
@@ -163,27 +156,12 @@ def _identities(scan: ScanOrder, chosen: Chosen, only_before: int | None = None)
     for number, (add, rows) in enumerate(chosen):
         if add.base_row_id is None:
             continue
-        if _carries_ids(scan, add):
-            found = _stored_identities(scan, add, rows)
+        if carries_ids(scan, add):
+            found = stored_ids(scan, add, rows)
         elif only_before is not None and add.base_row_id >= only_before:
             continue
         else:
-            own = pa.table({_ID: pc.add(to_arrow(rows), add.base_row_id)})
-            version = pa.scalar(add.default_row_commit_version, pa.int64())
-            found = own.append_column(_VERSION, pa.repeat(version, own.num_rows))
-        frame = pl.DataFrame({name: found.column(name) for name in (_ID, _VERSION)})
+            found = derived_ids(add, rows)
+        frame = pl.DataFrame({name: found.column(name) for name in (ID, VERSION)})
         places = pl.Series(_POSITION, to_arrow(rows))
         yield frame.with_columns(pl.lit(number, pl.Int64).alias(_FILE), places)
-
-
-def _carries_ids(scan: ScanOrder, add: AddFile) -> bool:
-    """Whether the file was rewritten, so that its rows have ids from before."""
-    at = place(scan.store, add)
-    with named(scan), ParquetFileReader(at.store, at.path) as file:
-        return tracking_fields(scan.metadata)[0].physical_name in file.schema.names
-
-
-def _stored_identities(scan: ScanOrder, add: AddFile, rows: BitMap64) -> pa.Table:
-    narrow = replace(scan, columns=scan.metadata.schema.names[:1], predicate=None)
-    parts = [part.select([ROW_ID_COLUMN, ROW_VERSION_COLUMN]) for part in chosen_rows(narrow, add, rows, READ_SHARE)]
-    return pa.concat_tables(parts).rename_columns([_ID, _VERSION])

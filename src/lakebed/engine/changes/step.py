@@ -30,9 +30,10 @@ from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import Node, evaluate
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import field_to_arrow, to_arrow
-from lakebed.engine.changes.difference import READ_SHARE, OnlyHere, UnitState, difference
+from lakebed.engine.changes.difference import OnlyHere, UnitState, difference
 from lakebed.engine.combining.chosen_rows import chosen_rows
 from lakebed.engine.resolve import refuse_fork
+from lakebed.engine.row_ids import READ_SHARE
 from lakebed.engine.scan import ScanOrder, dead_rows, named
 from lakebed.engine.source import MergedRows
 from lakebed.engine.unit import Unit
