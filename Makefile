@@ -64,7 +64,7 @@ test: venv java lint ## lint, then every test except the soak tests
 soak: venv java ## the tests that run for minutes
 	$(WITH_JAVA) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
-demo: venv java ## run examples/demo.py
+demo: venv java ## an online shop in about a minute; every number is checked
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
 docs: venv ## build the documentation into site/, without warnings

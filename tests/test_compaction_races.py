@@ -107,8 +107,8 @@ def test_merge_engines(local_lake: lakebed.Warehouse, engine: str) -> None:
         assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model
 
 
-def test_deletes_of_rows_without_a_key_meanwhile(lake: lakebed.Warehouse) -> None:
-    table = lake.create_table("t", "n BIGINT")
+def test_deletes_of_rows_without_a_key_meanwhile(local_lake: lakebed.Warehouse) -> None:
+    table = local_lake.create_table("t", "n BIGINT")
     for start in range(0, 30, 10):
         table.append([{"n": n} for n in range(start, start + 10)])
     left = set(range(30))

@@ -138,8 +138,12 @@ def test_the_steps_of_each_operation_are_known(tmp_path: Path, name: str) -> Non
     assert passed == CASES[name].passes
 
 
+ELSEWHERE = {Step.TRANSFER_TABLE}
+"""Steps that no operation on a table passes; tests/metastore/test_transfer.py kills there."""
+
+
 def test_every_step_is_passed_by_some_operation() -> None:
-    assert {step for _, step in KILLS} == set(Step), "a new step belongs to the cases that pass it"
+    assert {step for _, step in KILLS} == set(Step) - ELSEWHERE, "a new step belongs to the cases that pass it"
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
@@ -48,7 +49,7 @@ class Screen:
 
     def rows(self, title: str, rows: list[dict[str, Any]]) -> None:
         """Show a small table."""
-        table = Table(title=title, title_justify="left", title_style="italic", header_style="bold", padding=(0, 1))
+        table = Table(title=title, title_justify="left", title_style="italic", header_style="bold", box=SIMPLE_HEAD)
         for name, value in rows[0].items():
             table.add_column(name, justify="right" if isinstance(value, int | float) else "left")
         for row in rows:

@@ -64,6 +64,9 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
+SELDOM = ("on-read", "copy-on-write")
+
+
 @pytest.mark.parametrize("kind", TABLES)
 def test_commits_and_aborts_that_come_again(query: Query, kind: str) -> None:
     """The same files, or others for the same batch, are taken in once; what has landed is not deleted."""
@@ -114,7 +117,7 @@ def test_another_query_and_a_new_checkpoint_count_for_themselves(query: Query, s
     assert len(table.transactions()) == 3
 
 
-@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("kind", ["no key", "on-write", *(pytest.param(k, marks=pytest.mark.soak) for k in SELDOM)])
 @pytest.mark.parametrize("complete", [False, True])
 def test_maintenance_between_the_tasks_and_the_commit(query: Query, kind: str, complete: bool) -> None:
     """It is never in a writer's way: not even where the batch takes the place of files that it has replaced."""

@@ -69,7 +69,8 @@ def import_(  # noqa: PLR0913, PLR0917 - the options of a command
         else:
             how = {"format": format, "header": header, "delimiter": delimiter}
             made = _made(lake, table, source, new, schema, how)
-            done = _loaded(lake, table, source, how, made=made, merge_schema=merge_schema or made, force=force)
+            told = merge_schema or (made and schema is None)  # columns that were said are all there are
+            done = _loaded(lake, table, source, how, made=made, merge_schema=told, force=force)
     if session.json:
         screen.dump(done)
     elif done["version"] is None:

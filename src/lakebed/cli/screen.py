@@ -69,8 +69,8 @@ def console(stream: TextIO | None = None) -> Console:
 def visible(text: str) -> str:
     """The text with what would steer a terminal, or break a line, made visible: data may hold anything.
 
-    >>> visible("a\x1b[31m"), visible("tab\there")
-    ('a\\x1b[31m', 'tab\\there')
+    >>> print(visible("a" + chr(27) + "[31m"), visible("tab" + chr(9) + "here"))
+    a\\x1b[31m tab\\there
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 

@@ -70,7 +70,10 @@ class Shell:
                 return
             if text.strip().rstrip(";").strip().lower() in _ENDS:
                 return
-            self._handle(text)
+            try:
+                self._handle(text)
+            except KeyboardInterrupt:
+                screen.say(Cell("interrupted", FAINT))
             sys.stdout.flush()
 
     def _prompt(self) -> PromptSession[str]:
@@ -95,8 +98,6 @@ class Shell:
                 run_statement(self._lake, statement, self._output)
         except LakebedError as error:
             failure.tell(error)
-        except KeyboardInterrupt:
-            screen.say(Cell("interrupted", FAINT))
         finally:
             self._names.forget()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import BigInteger, ColumnElement, Dialect, Text, bindparam
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -26,6 +25,8 @@ class _Values(TypeDecorator[Any]):
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         if dialect.name == "postgresql":
+            from sqlalchemy.dialects.postgresql import ARRAY  # who uses SQLite does not wait for it
+
             return dialect.type_descriptor(ARRAY(BigInteger() if self.numbers else Text()))
         return dialect.type_descriptor(Text())
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from lakebed.config import Config
 from lakebed.core.actions import Metadata, now_ms
 from lakebed.core.change_rows import EARLIEST
-from lakebed.core.errors import InputError, NotFoundError
+from lakebed.core.errors import InputError, NotFoundError, OptionError
 from lakebed.core.instant import to_duration_ms
 from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes
 from lakebed.engine.changes.span import Bound, Span, find_span
@@ -29,6 +28,7 @@ from lakebed.spark.change_options import ChangeOptions
 from lakebed.spark.change_scan import change_schema, change_slices
 from lakebed.spark.envelope import seal, unseal
 from lakebed.spark.file_schema import loose
+from lakebed.spark.read_limits import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from lakebed.spark.slices import SlicePartition, arrow_schema_of
 from lakebed.table import Table
 
@@ -147,13 +147,21 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         limits = self._options.limits
         return ReadAllAvailable() if limits == (None, None, None) else ReadMaxFiles(limits[1] or 2**31 - 1)
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """How far the next micro-batch goes."""
+    def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
+        """How far the next micro-batch goes. Spark 4.1 says neither where it starts nor how much it may be."""
         table = self._table
         newest = self._newest(table) if self._target is None else self._target
+        if start is None:
+            if self._options.limits != (None, None, None):
+                raise OptionError(
+                    "this Spark takes no limits of micro-batches from Python data sources",
+                    expected="Spark 4.2 or newer",
+                    fix="leave out the options that limit a micro-batch",
+                )
+            return offset(newest)
         if newest < start["version"] or (newest == start["version"] and not start["whole"]):
             self._reached = start
-        elif isinstance(limit, ReadAllAvailable) or not _is_left(table, start["version"]):
+        elif isinstance(limit, ReadAllAvailable) or not self._goes_on(table, start):
             self._reached = offset(newest)
         else:
             self._reached = self._part_of_next(table, start) or offset(self._within_limits(table, start, newest))
@@ -175,11 +183,11 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         if start == end:
             return []
         table = self._table
-        in_pieces = bool(start["pieces"] or end["pieces"])
+        # What has expired is not read in pieces: a snapshot up to the end stands for it, and for all pieces.
+        in_pieces = bool(start["pieces"] or end["pieces"]) and self._goes_on(table, start)
         span = self._next(table, start) if in_pieces else self._span(table, start, end)
         self._refuse_other_columns(table, span.end)
-        whole = span.expired or not in_pieces
-        return self._slices(table, span, _EVERYTHING if whole else slice(start["pieces"], end["pieces"] or None))
+        return self._slices(table, span, slice(start["pieces"], end["pieces"] or None) if in_pieces else _EVERYTHING)
 
     def commit(self, end: Offset) -> None:
         """All changes up to the offset have been dealt with, and need not be kept any more."""
@@ -206,16 +214,23 @@ class StreamReader(_Changes, DataSourceStreamReader, SupportsTriggerAvailableNow
         first, last = int(start["version"]), int(end["version"])
         if not start["whole"]:
             return left_span(table, self._options, first, last)
-        if start["pieces"] or (_is_left(table, first) and _is_left(table, last)):
+        if _is_left(table, first) and _is_left(table, last):
             return Span(None, last, first)
-        # Nothing of the table has been read: a later snapshot is as good a beginning.
         later = max(last, table._handle.metastore.begins(table._handle.table_id))
-        return Span(None, later, later)
+        if not start["pieces"]:
+            # Nothing of the table has been read: a later snapshot is as good a beginning.
+            return Span(None, later, later)
+        if self._options.on_expired != "snapshot":
+            table._state(first)  # raises, and says which versions are left
+        return or_snapshot(table._handle, Span(None, later, later, expired=True), self._options.mode)
 
     def _next(self, table: Table, start: Offset) -> Span:
         """What comes next by itself: one version, or a whole snapshot."""
-        following = start["version"] if start["whole"] else start["version"] + 1
-        return self._span(table, {**start, "pieces": 0}, offset(following))
+        return self._span(table, start, offset(_following(start)))
+
+    def _goes_on(self, table: Table, start: Offset) -> bool:
+        """Whether what has been read, and what comes next, is still there."""
+        return _is_left(table, start["version"]) and _is_left(table, _following(start))
 
     def _part_of_next(self, table: Table, start: Offset) -> Offset | None:
         """Some pieces of what comes next, or the last of them; None if it fits as a whole and has not been begun."""
@@ -273,6 +288,10 @@ def left_span(table: Table, options: ChangeOptions, start: Bound, end: Bound | N
     if isinstance(start, int) and isinstance(end, int) and start <= end < begins and not _is_left(table, end):
         return or_snapshot(handle, Span(None, begins, begins, expired=True), options.mode)
     return or_snapshot(handle, find_span(handle, start, end, on_expired="snapshot"), options.mode)
+
+
+def _following(start: Offset) -> int:
+    return int(start["version"]) if start["whole"] else int(start["version"]) + 1
 
 
 def _is_left(table: Table, version: int) -> bool:

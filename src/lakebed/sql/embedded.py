@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,8 +111,19 @@ def _duckdb(tree: exp.Expression, tables: Tables, parameters: Mapping[str, Any])
             connection.register(name, rows)
         done = connection.sql(text, params=dict(parameters)) if parameters else connection.sql(text)
         kinds = [str(kind) for kind in done.types]
-        found = done.to_arrow_table()
+        found = _interruptible(done.to_arrow_table, connection.interrupt)
     return _narrowed(found, kinds)
+
+
+def _interruptible(work: Callable[[], pa.Table], interrupt: Callable[[], object]) -> pa.Table:
+    """The result of ``work``. The engine does not look for Ctrl-C: another thread waits in it, and this one looks."""
+    with ThreadPoolExecutor(1, thread_name_prefix="lakebed-query") as pool:
+        waiting = pool.submit(work)
+        try:
+            return waiting.result()
+        except BaseException:
+            interrupt()
+            raise
 
 
 def _narrowed(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
