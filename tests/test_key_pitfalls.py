@@ -184,7 +184,7 @@ def test_paimon_4802_compaction_keeps_what_came_meanwhile(place: Any, lake: lake
     table = make(lake, buckets=1)
     table.upsert([{"id": n, "p": p, "v": 1} for p in ("mon", "tue") for n in range(2)])
     meanwhile(place, lambda t: t.upsert([*row(0, "mon", 2), *row(9, "mon", 2)]))
-    assert len(table.compact(full=True).skipped) == 1
+    assert not table.compact(full=True).skipped  # rows that died meanwhile are found by their ids
     expected = begun() | {(n, p): 1 for p in ("mon", "tue") for n in range(2)} | {(0, "mon"): 2, (9, "mon"): 2}
     assert at(table) == expected
     meanwhile(place, lambda t: t.delete("p = 'mon' and id < 2"))

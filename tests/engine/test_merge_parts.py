@@ -61,8 +61,8 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
     monkeypatch.setattr(merge, "_SENT", 0)
     opened = lakebed.Warehouse.__init__
 
-    def with_cluster(self: lakebed.Warehouse, config: Any, distribution: Any = None) -> None:
-        opened(self, config, cluster)  # type: ignore[arg-type]
+    def with_cluster(self: lakebed.Warehouse, config: Any, distribution: Any, *others: Any, **options: Any) -> None:
+        opened(self, config, cluster, *others, **options)
 
     monkeypatch.setattr(lakebed.Warehouse, "__init__", with_cluster)
     return cluster
