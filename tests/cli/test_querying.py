@@ -93,6 +93,7 @@ def test_values_cannot_steer_a_terminal(run) -> None:
     assert done.out.split() == ["x", "y", "a\\x1b[2J", "NULL"]
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_with_spark(start) -> None:
     done = start("query", COUNT, "--spark", "--json")

@@ -76,7 +76,8 @@ def run_suite(master: str, folder: Path, selection: list[str], *more: str) -> st
     return done.stdout.strip().splitlines()[-1]
 
 
-@pytest.mark.parametrize("kind", ["connect to a cluster", pytest.param("local-cluster", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["connect to a cluster", "local-cluster"])
 def test_some_of_the_suite(kind: str, tmp_path: Path) -> None:
     with master_of(kind, tmp_path) as master:
         told = run_suite(master, tmp_path, SHORT, *BEHAVIOUR)

@@ -48,6 +48,7 @@ def test_failed_tasks_and_killed_executors(tmp_path: Path) -> None:
             assert (one["error"], one["version"], one["rows"], one["right"]) == (None, 1, 4000, True)
 
 
+@pytest.mark.soak
 def test_speculation(tmp_path: Path) -> None:
     """Of two attempts of a task only one counts, and the other's files go."""
     with standalone_cluster(tmp_path) as master:

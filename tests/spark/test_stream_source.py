@@ -117,6 +117,7 @@ def test_start_and_end(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) ->
     assert sorted(row.id for row in batch.collect()) == [1, 2]
 
 
+@pytest.mark.soak  # test_stream_reader.py does the same without a session
 def test_an_expired_offset(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) -> None:
     """Hudi #7778: a stream whose offset has expired says so, or, if asked to, begins again with all there is."""
     source = spark_lake.create_table("t", "id BIGINT")
@@ -135,6 +136,7 @@ def test_an_expired_offset(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed
     assert rows(copy) == [(1,), (1,), (2,), (3,)]
 
 
+@pytest.mark.soak  # test_stream_reader.py does the same without a session
 def test_the_schema_of_the_source_changes(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) -> None:
     """Hudi #8756, LakeSoul #225: new columns come with a restart; what is gone stops the stream with words."""
     source = spark_lake.create_table("t", "id BIGINT, gone INT")
@@ -153,6 +155,7 @@ def test_the_schema_of_the_source_changes(spark: Any, spark_lake: lakebed.Wareho
     assert rows(copy) == [(1, None), (2, None), (3, "?")]
 
 
+@pytest.mark.soak  # test_stream_reader.py does the same without a session
 def test_a_large_version_comes_in_pieces(spark: Any, spark_lake: lakebed.Warehouse, feed: Feed) -> None:
     """Both as the whole snapshot that a stream begins with, and as a version that comes later; replayed too."""
     source = spark_lake.create_table("t", "id BIGINT, part INT", partition_by=["part"])
