@@ -43,7 +43,7 @@ def test_a_bug_is_told_in_words(run, monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("boom")
 
     monkeypatch.setattr(Glance, "overviews", fail)
-    done = run("ls")
+    done = run("show", "shop.orders")
     assert done.code == 1
     assert "error: RuntimeError: boom" in done.err
     assert "--debug" in done.err
@@ -126,7 +126,8 @@ def test_colours_only_on_a_terminal(start) -> None:
 def test_ls_loads_nothing_heavy(environment: dict[str, str]) -> None:
     code = (
         "import sys; from lakebed.cli.main import app; app(['ls'], standalone_mode=False);"
-        "print(sorted({'pyspark', 'polars', 'duckdb', 'pyarrow', 'numpy', 'pandas', 'sqlglot'} & set(sys.modules)))"
+        "heavy = {'pyspark', 'polars', 'duckdb', 'pyarrow', 'numpy', 'pandas', 'sqlglot', 'sqlalchemy'};"
+        "print(sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=True

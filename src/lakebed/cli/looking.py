@@ -21,10 +21,7 @@ def ls(
 ) -> None:
     """List tables: version, rows, size, and what waits to be settled or published."""
     session = Session.of(context)
-    with session.glance() as metastore:
-        if namespace is not None:
-            metastore.namespace(namespace)
-        found = metastore.overviews(namespace)
+    found = session.overviews(namespace)
     if session.json:
         screen.dump([overview_record(one) for one in found])
         return

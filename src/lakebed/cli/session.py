@@ -16,6 +16,7 @@ from lakebed.core.errors import LakebedError, MetastoreError, OptionError
 
 if TYPE_CHECKING:
     from lakebed.metastore.glance import Glance
+    from lakebed.metastore.overview import Overview
     from lakebed.warehouse import Warehouse
 
 _JAVA = "install Java 17 or newer and set JAVA_HOME; `lakebed doctor` looks for it"
@@ -55,6 +56,17 @@ class Session:
         config = self.config()
         with _there(config), open_glance(config.metastore_url) as opened:
             yield opened
+
+    def overviews(self, namespace: str | None = None) -> list[Overview]:
+        """All tables, or those of a namespace. Raises NotFoundError if there is no such namespace."""
+        from lakebed.metastore.overview import overviews_in_file
+
+        if (found := overviews_in_file(self.config().metastore_url, namespace)) is not None:
+            return found
+        with self.glance() as metastore:
+            if namespace is not None:
+                metastore.namespace(namespace)
+            return metastore.overviews(namespace)
 
     @contextmanager
     def lake(self) -> Iterator[Warehouse]:

@@ -8,7 +8,8 @@ from lakebed.core.suggest import did_you_mean
 from lakebed.metastore.buckets import Buckets
 from lakebed.metastore.namespaces import Namespaces
 from lakebed.metastore.opening import open_database
-from lakebed.metastore.overview import Overview, Overviews
+from lakebed.metastore.overview import Overview
+from lakebed.metastore.overviews import Overviews
 from lakebed.metastore.states import States
 from lakebed.metastore.tags import Tags
 

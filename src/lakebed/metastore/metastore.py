@@ -15,7 +15,7 @@ from lakebed.metastore.imports import Imports
 from lakebed.metastore.leases import Leases
 from lakebed.metastore.namespaces import Namespaces
 from lakebed.metastore.opening import open_database
-from lakebed.metastore.overview import Overviews
+from lakebed.metastore.overviews import Overviews
 from lakebed.metastore.publication import Publication
 from lakebed.metastore.states import States
 from lakebed.metastore.tables import Tables

@@ -1,63 +1,42 @@
-"""All tables at a glance, counted by the database. Importing this needs the database and nothing that reads files."""
+"""All tables at a glance, counted by the database.
+
+The query is text, since a SQLite file can answer it without SQLAlchemy, whose import takes longer than all the rest of
+``lakebed ls``.
+"""
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, case, func, select
+SCHEMA_VERSION = 4
+"""The schema that the query below is written for: the number of migrations."""
 
-from lakebed.metastore import schema
-from lakebed.metastore.part import Part
+QUERY = """
+SELECT t.id, t.namespace, t.name, t.location, t.version, t.timestamp,
+       COALESCE(f.files, 0), COALESCE(f.bytes, 0), COALESCE(f.stored, 0), COALESCE(f.counted, 0),
+       COALESCE(d.dead, 0), COALESCE(f.unsettled, 0), COALESCE(v.unpublished, 0)
+FROM lakebed_tables AS t
+LEFT JOIN (
+    SELECT table_num, COUNT(*) AS files, SUM(size) AS bytes, SUM(num_records) AS stored,
+           COUNT(num_records) AS counted, SUM(CASE WHEN unsettled THEN 1 ELSE 0 END) AS unsettled
+    FROM lakebed_files WHERE removed_version IS NULL GROUP BY table_num
+) AS f ON f.table_num = t.num
+LEFT JOIN (
+    SELECT table_num, SUM(cardinality) AS dead
+    FROM lakebed_deletion_vectors WHERE removed_version IS NULL GROUP BY table_num
+) AS d ON d.table_num = t.num
+LEFT JOIN (
+    SELECT table_num, COUNT(*) AS unpublished FROM lakebed_versions WHERE body IS NOT NULL GROUP BY table_num
+) AS v ON v.table_num = t.num
+WHERE CAST(:namespace AS VARCHAR) IS NULL OR t.namespace = CAST(:namespace AS VARCHAR)
+"""
 
-_TABLES = schema.tables.c
-_FILES = schema.files.c
-_VECTORS = schema.vectors.c
-_VERSIONS = schema.versions.c
-
-_STORED = (
-    select(
-        _FILES.table_num,
-        func.count().label("files"),
-        func.sum(_FILES.size).label("bytes"),
-        func.sum(_FILES.num_records).label("stored"),
-        func.count(_FILES.num_records).label("counted"),
-        func.sum(case((_FILES.unsettled, 1), else_=0)).label("unsettled"),
-    )
-    .where(_FILES.removed_version.is_(None))
-    .group_by(_FILES.table_num)
-    .subquery()
-)
-_DEAD = (
-    select(_VECTORS.table_num, func.sum(_VECTORS.cardinality).label("dead"))
-    .where(_VECTORS.removed_version.is_(None))
-    .group_by(_VECTORS.table_num)
-    .subquery()
-)
-_UNPUBLISHED = (
-    select(_VERSIONS.table_num, func.count().label("unpublished"))
-    .where(_VERSIONS.body.is_not(None))
-    .group_by(_VERSIONS.table_num)
-    .subquery()
-)
-_ALL: Select[Any] = (
-    select(
-        _TABLES.id,
-        _TABLES.namespace,
-        _TABLES.name,
-        _TABLES.location,
-        _TABLES.version,
-        _TABLES.timestamp,
-        *(func.coalesce(_STORED.c[name], 0).label(name) for name in ("files", "bytes", "stored", "counted")),
-        func.coalesce(_STORED.c.unsettled, 0).label("unsettled"),
-        func.coalesce(_DEAD.c.dead, 0).label("dead"),
-        func.coalesce(_UNPUBLISHED.c.unpublished, 0).label("unpublished"),
-    )
-    .select_from(schema.tables)
-    .outerjoin(_STORED, _STORED.c.table_num == _TABLES.num)
-    .outerjoin(_DEAD, _DEAD.c.table_num == _TABLES.num)
-    .outerjoin(_UNPUBLISHED, _UNPUBLISHED.c.table_num == _TABLES.num)
-)
+_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True)
@@ -85,31 +64,45 @@ class Overview:
         return f"{self.namespace}.{self.name}"
 
 
-class Overviews(Part):
-    """The part of the metastore that sums up all tables."""
-
-    def overviews(self, namespace: str | None = None) -> list[Overview]:
-        """The tables of all namespaces, or of one, by name."""
-        query = _ALL if namespace is None else _ALL.where(_TABLES.namespace == namespace)
-
-        def work(connection: Connection) -> list[Overview]:
-            return sorted((_overview(row) for row in connection.execute(query)), key=str)
-
-        return self._database.read(work)
+def overviews_of(rows: Iterable[Any]) -> list[Overview]:
+    """What the rows of the query say, by name."""
+    return sorted(map(_overview, rows), key=str)
 
 
 def _overview(row: Any) -> Overview:
+    table_id, namespace, name, location, version, timestamp, *counts = row
+    files, size, stored, counted, dead, unsettled, unpublished = map(int, counts)
     return Overview(
-        table_id=row.id,
-        namespace=row.namespace,
-        name=row.name,
-        location=row.location,
-        version=row.version,
-        timestamp=row.timestamp,
-        files=int(row.files),
-        bytes=int(row.bytes),
-        rows=int(row.stored) - int(row.dead) if row.counted == row.files else None,
-        dead=int(row.dead),
-        unsettled=int(row.unsettled),
-        unpublished=int(row.unpublished),
+        table_id=table_id,
+        namespace=namespace,
+        name=name,
+        location=location,
+        version=version,
+        timestamp=timestamp,
+        files=files,
+        bytes=size,
+        rows=stored - dead if counted == files else None,
+        dead=dead,
+        unsettled=unsettled,
+        unpublished=unpublished,
     )
+
+
+def overviews_in_file(url: str, namespace: str | None = None) -> list[Overview] | None:
+    """The tables of a SQLite metastore, read by the standard library alone.
+
+    None where that cannot be trusted: another database, another schema, a failure, or no table at all. Opening the
+    metastore then does what is missing, or says what is wrong.
+    """
+    path = Path(url.removeprefix(_SQLITE))
+    if not url.startswith(_SQLITE) or not path.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            # One transaction: the version and the tables are of the same moment.
+            connection.execute("BEGIN")
+            if connection.execute("SELECT schema_version FROM lakebed_meta").fetchone() != (SCHEMA_VERSION,):
+                return None
+            return overviews_of(connection.execute(QUERY, {"namespace": namespace})) or None
+    except sqlite3.Error:
+        return None
