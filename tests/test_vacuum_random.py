@@ -115,7 +115,8 @@ class Place:
         logs = [take() for take, script in zip(told, scripts, strict=True) if not script.cleans]
         Signals(signals).tell("ended")
         logs += [take() for take, script in zip(told, scripts, strict=True) if script.cleans]
-        assert not [log.error for log in logs if log.error]
+        wrong = "\n".join(log.error for log in logs)
+        assert not wrong.strip(), wrong
         return logs
 
     def _in_processes(self, name: str, scripts: Sequence[Script], signals: Path) -> list[Callable[[], Log]]:
