@@ -71,7 +71,7 @@ KILLS = [(name, step) for name, case in CASES.items() for step in Step if step i
 NEAR_COMMIT = [Step.COMMIT_INSERTED, Step.COMMIT_DONE]
 NEAR = [(name, step) for name, step in KILLS if step in NEAR_COMMIT or step in EXPIRES | {Step.VACUUM_CONDEMNED}]
 # A commit begins and is published in the same way, whatever is in it: with these, those steps are left to the soak.
-ALIKE = {"upsert-copy-on-write", "delete", "settle"}
+ALIKE = {"upsert-on-read", "upsert-copy-on-write", "delete", "settle", "settle-sums"}
 FOR_LONG = {Step.COMMIT_PREPARED, Step.COMMIT_BEGUN} | PUBLISHES | CHECKPOINTS
 
 

@@ -397,7 +397,7 @@ READ = [{"id": i, "v": 0} for i in range(400)]
 
 
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
-@pytest.mark.parametrize("merge", ["on-write", "on-read"])
+@pytest.mark.parametrize("merge", ["on-write", pytest.param("on-read", marks=pytest.mark.soak)])
 def test_vacuum_beside_writers_and_readers(
     request: pytest.FixtureRequest, tmp_path: Path, metastore: str, merge: str
 ) -> None:
