@@ -18,6 +18,9 @@ PYTEST_ARGS ?=
 # Tests start many processes; without bytecode each of them would compile Lakebed anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Tests flush every commit; in memory, where there is plenty of it, that costs nothing.
+IN_MEMORY = export TMPDIR="$$(tools/scratch.sh)";
+
 # JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
 WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
 
@@ -70,7 +73,7 @@ format: venv ## let ruff sort imports and format the code
 	$(BIN)/ruff format .
 
 test: venv java lint ## lint, then every test except the soak tests
-	$(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(PYTEST_ARGS)
+	$(IN_MEMORY) $(WITH_JAVA) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak" $(PYTEST_ARGS)
 
 soak: venv java ## the tests that run for minutes
 	$(WITH_JAVA) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)

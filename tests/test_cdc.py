@@ -28,7 +28,9 @@ def rows(table: lakebed.Table) -> dict[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("merge", ["on-write", "on-read", "copy-on-write"])
+@pytest.mark.parametrize(
+    "merge", ["on-write", *(pytest.param(merge, marks=pytest.mark.soak) for merge in ("on-read", "copy-on-write"))]
+)
 def test_messages_out_of_order_and_doubled(local_lake: lakebed.Warehouse, format: str, merge: str) -> None:
     source = Source(format, random.Random(f"{format} {merge}"))
     table = table_of(local_lake, merge=merge)

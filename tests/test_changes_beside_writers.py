@@ -9,11 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from conftest import KINDS
 
 import lakebed
 
 BATCHES = 12
 KEYS = 30
+PLACES = ["sqlite-local", *(pytest.param(place, marks=pytest.mark.soak) for place in KINDS[1:])]
 
 
 def batches(writer: int) -> list[list[dict[str, Any]]]:
@@ -63,6 +65,7 @@ class Follower:
 
 
 @pytest.mark.parametrize("merge", [pytest.param("on-write", marks=pytest.mark.soak), "on-read"])
+@pytest.mark.parametrize("place", PLACES, indirect=True)
 def test_nothing_is_lost_or_doubled(lake: lakebed.Warehouse, merge: str) -> None:
     table = lake.create_table(
         "t", "id BIGINT, n INT, s INT", primary_key=["id"], sequence=["s"], buckets=2, merge=merge,

@@ -42,7 +42,7 @@ class World:
 
 
 @pytest.mark.parametrize("buckets", [2, "dynamic"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 10))])
 def test_upserts_meanwhile(local_lake: lakebed.Warehouse, buckets: int | str, seed: int) -> None:
     """Rows that die, tombstones that are replaced, and new ones, while their files are being rewritten."""
     table = local_lake.create_table(

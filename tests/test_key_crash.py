@@ -35,7 +35,7 @@ TRIES = {Step.COMMIT_PREPARED, Step.COMMIT_BEGUN, Step.COMMIT_INSERTED}
 COMMITS = TRIES | COMMITTED
 WRITES = {Step.WRITE_OPENED, Step.WRITE_CLOSED}
 EXPIRES = {Step.EXPIRE_FORGOTTEN, Step.EXPIRE_DONE}
-CLEANS = {Step.VACUUM_CONDEMNED, Step.VACUUM_DELETED}
+CLEANS = {Step.VACUUM_FOUND, Step.VACUUM_CONDEMNED, Step.VACUUM_DELETED}
 LEAVE_FILES = {Step.WRITE_CLOSED, Step.VECTOR_WRITTEN, Step.COMPACT_WRITTEN} | TRIES
 SUMS = {"merge_engine": "aggregation", "properties": {"fields.v.aggregate-function": "sum"}}
 
@@ -71,7 +71,7 @@ KILLS = [(name, step) for name, case in CASES.items() for step in Step if step i
 NEAR_COMMIT = [Step.COMMIT_INSERTED, Step.COMMIT_DONE]
 NEAR = [(name, step) for name, step in KILLS if step in NEAR_COMMIT or step in EXPIRES | {Step.VACUUM_CONDEMNED}]
 # A commit begins and is published in the same way, whatever is in it: with these, those steps are left to the soak.
-ALIKE = {"upsert-copy-on-write", "delete", "settle"}
+ALIKE = {"upsert-on-read", "upsert-copy-on-write", "delete", "settle", "settle-sums"}
 FOR_LONG = {Step.COMMIT_PREPARED, Step.COMMIT_BEGUN} | PUBLISHES | CHECKPOINTS
 
 

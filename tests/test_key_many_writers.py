@@ -161,7 +161,7 @@ QUICK = [
     ("sqlite", Case("deduplicate", "on-write", "dynamic", rounds=1, expires=True)),
     ("sqlite", Case("aggregation", "on-write", 2, rounds=1, races=0)),
     ("postgres", Case("aggregation", "on-read", "dynamic", expires=True)),
-    ("postgres", Case("sequence", "on-write", 2)),
+    ("postgres", Case("sequence", "on-write", 2, rounds=1)),
 ]
 
 

@@ -62,7 +62,13 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "shape"), SHAPES)
+@pytest.mark.parametrize(
+    ("engine", "shape"),
+    [
+        pytest.param(engine, shape, marks=[] if shape == "partitioned" or engine == "deduplicate" else pytest.mark.soak)
+        for engine, shape in SHAPES
+    ],
+)
 def test_sort_by_orders_a_batch_as_a_whole_whatever_the_memory_limit(tmp_path: Path, engine: str, shape: str) -> None:
     """Beyond the limit parts of the batch were ordered each for itself, and a later part counted as later."""
     found = []

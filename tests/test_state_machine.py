@@ -242,7 +242,7 @@ def machine(request: pytest.FixtureRequest) -> type[History]:
 
 
 def test_histories(machine: type[History]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=9, stateful_step_count=14, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=5, stateful_step_count=14, deadline=None))
 
 
 @pytest.mark.soak

@@ -281,6 +281,41 @@ def test_a_write_that_takes_longer_than_the_retention(lake: lakebed.Warehouse) -
     assert table.count() == 2
 
 
+def in_transaction(lake: lakebed.Warehouse) -> None:
+    with lake.transaction() as tx:
+        tx.table("t").overwrite([{"id": 1, "v": 5}])
+
+
+CLEANED: dict[str, Callable[[lakebed.Warehouse], object]] = {
+    "overwrite": lambda lake: lake.table("t").overwrite([{"id": 1, "v": 5}]),
+    "upsert": lambda lake: lake.table("t").upsert([{"id": 1, "v": 5}]),
+    "transaction": in_transaction,
+}
+
+
+@pytest.mark.parametrize("write", CLEANED)
+def test_a_write_whose_files_go_while_it_settles_them(local_lake: lakebed.Warehouse, write: str) -> None:
+    """It is told the same, and not that a file of the table is lost."""
+    sums = {"fields.v.aggregate-function": "sum"}
+    table = local_lake.create_table(
+        "t", "id BIGINT, v BIGINT", primary_key=["id"], buckets=1, merge_engine="aggregation", properties=sums
+    )
+    table.upsert([{"id": 1, "v": 1}])
+
+    def clean(step: Step) -> None:
+        if step is Step.WRITE_CLOSED:
+            stop()
+            assert len(local_lake.table("t").vacuum(AT_ONCE).paths) == 1
+
+    stop = observe(clean)
+    with pytest.raises(lakebed.ConflictError, match=r"vacuum has deleted file .* before it was committed"):
+        CLEANED[write](local_lake)
+    assert rows(table) == ["{'id': 1, 'v': 1}"]
+    assert stored(table) == referenced(table)
+    CLEANED[write](local_lake)
+    assert table.version == 2
+
+
 def test_a_restore_beside_vacuum(local_lake: lakebed.Warehouse) -> None:
     """Files that come back while they are deleted: one of the two wins, never both."""
     table = local_lake.create_table("t", "id BIGINT")
@@ -362,7 +397,7 @@ READ = [{"id": i, "v": 0} for i in range(400)]
 
 
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
-@pytest.mark.parametrize("merge", ["on-write", "on-read"])
+@pytest.mark.parametrize("merge", ["on-write", pytest.param("on-read", marks=pytest.mark.soak)])
 def test_vacuum_beside_writers_and_readers(
     request: pytest.FixtureRequest, tmp_path: Path, metastore: str, merge: str
 ) -> None:

@@ -18,7 +18,7 @@ from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.core.predicate import Node, parse
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
-from lakebed.engine.land import land
+from lakebed.engine.land import cleaned_is_conflict, land
 from lakebed.engine.lease import Lease
 from lakebed.engine.load_files import LOADED
 from lakebed.engine.maintain import Maintained, compact, settle, settle_after, settled_on_read
@@ -100,7 +100,8 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
             draft = Draft(self._handle, self._state(), alone=True)
             try:
                 draft.refuse_if_unwritable()
-                operation(draft)
+                with cleaned_is_conflict(draft):
+                    operation(draft)
             except BaseException as error:
                 draft.discard()
                 if attempt + 1 == attempts or not self._overtaken(draft.base.version, error):
@@ -261,7 +262,8 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
             draft = Draft(self._handle, self._state())
             try:
                 draft.refuse_if_unwritable()
-                return draft, run(draft)
+                with cleaned_is_conflict(draft):
+                    return draft, run(draft)
             except CommitUnknownError:
                 raise
             except BaseException as error:

@@ -8,7 +8,7 @@ from types import TracebackType
 from lakebed.core.commit import Committed, Recompute
 from lakebed.core.errors import ConflictError, InputError, NotFoundError
 from lakebed.engine.draft import Draft, Handle
-from lakebed.engine.land import discard, land
+from lakebed.engine.land import cleaned_is_conflict, discard, land
 from lakebed.engine.maintain import settle_after
 from lakebed.engine.point import DraftPoint, ReadPoint
 from lakebed.metastore import Metastore
@@ -36,7 +36,7 @@ class TransactionTable(Writable[None]):
     def _change(self, operation: Callable[[Draft], object], *, repeatable: bool = True) -> None:
         self._check_open()
         self._draft.refuse_if_unwritable()
-        with self._draft.all_or_nothing():
+        with self._draft.all_or_nothing(), cleaned_is_conflict(self._draft):
             operation(self._draft)
 
 

@@ -27,6 +27,7 @@ def test_memory_is_bounded_by_the_limit(tmp_path: Path, buckets: str) -> None:
     assert peak - before < 2 * total // 3
 
 
+@pytest.mark.soak
 def test_memory_is_bounded_if_sort_by_orders_the_whole_batch(tmp_path: Path) -> None:
     total, limit = 192, 24
     before, peak, files = run(tmp_path, total, limit, "4", "sorted")

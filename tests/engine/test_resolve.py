@@ -189,7 +189,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return open_store(Location.parse(str(tmp_path_factory.mktemp("resolve"))), Options(sync=False))
 
 
-EXAMPLES = settings(deadline=None, max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @EXAMPLES

@@ -41,7 +41,9 @@ def source_of(format: str, changes: int) -> Source:
     return source
 
 
-@pytest.mark.parametrize("format", ["debezium", "maxwell", "canal"])
+@pytest.mark.parametrize(
+    "format", ["canal", *(pytest.param(format, marks=pytest.mark.soak) for format in ("debezium", "maxwell"))]
+)
 def test_a_stream_of_messages_into_a_table(
     spark: Any, spark_lake: lakebed.Warehouse, tmp_path: Path, format: str
 ) -> None:

@@ -29,11 +29,14 @@ def faults(master: str, folder: Path, *scenarios: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_failed_tasks_and_killed_executors(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "scenarios", [["executor-dies"], pytest.param(["fails-once", "always-fails"], marks=pytest.mark.soak)], ids="-".join
+)
+def test_failed_tasks_and_killed_executors(tmp_path: Path, scenarios: list[str]) -> None:
     """The rows are there once, or the table is as it was; and no file is left over, or vacuum finds it."""
-    found = faults("local-cluster[2,1,1024]", tmp_path, "fails-once", "executor-dies", "always-fails")
+    found = faults("local-cluster[2,1,1024]", tmp_path, *scenarios)
     assert [(one["scenario"], one["key"]) for one in found] == [
-        (scenario, key) for scenario in ("fails-once", "executor-dies", "always-fails") for key in (False, True)
+        (scenario, key) for scenario in scenarios for key in (False, True)
     ]
     for one in found:
         assert "files" in one["marks"]  # the attempt that did not count had written some

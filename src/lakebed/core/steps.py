@@ -28,6 +28,7 @@ class Step(StrEnum):
     COMPACT_WRITTEN = "compact.written"
     EXPIRE_FORGOTTEN = "expire.forgotten"
     EXPIRE_DONE = "expire.done"
+    VACUUM_FOUND = "vacuum.found"
     VACUUM_CONDEMNED = "vacuum.condemned"
     VACUUM_DELETED = "vacuum.deleted"
     TRANSFER_TABLE = "transfer.table"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 from lakebed.core.commit import CommitOutcome, Committed, Conflict, Landed, PreparedCommit, Recompute
@@ -76,9 +77,9 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
     try:
         for draft in drafts:
             try:
-                settle_pending(draft)
-            except (FileMissingError, NotFoundError) as error:
-                refuse_if_cleaned(draft, error)
+                with cleaned_is_conflict(draft):
+                    settle_pending(draft)
+            except (FileMissingError, NotFoundError):
                 if (outcome := _overtaken(draft)) is None:
                     raise
                 return outcome
@@ -95,13 +96,16 @@ def commit(drafts: Sequence[Draft]) -> CommitOutcome:
         raise
 
 
-def refuse_if_cleaned(draft: Draft, error: BaseException) -> None:
-    """Raise ConflictError if what the draft missed is its own: vacuum has deleted it before it could land."""
-    if not isinstance(error, FileMissingError):
-        return
-    store = draft.handle.store
-    gone = next((path for path in draft.written if not store.exists(path)), None)
-    if gone is not None:
+@contextmanager
+def cleaned_is_conflict(draft: Draft) -> Iterator[None]:
+    """Raise ConflictError if a file that is missed is the draft's own: vacuum has deleted it before it could land."""
+    try:
+        yield
+    except FileMissingError as error:
+        store = draft.handle.store
+        gone = next((path for path in draft.written if not store.exists(path)), None)
+        if gone is None:
+            raise
         raise ConflictError(
             f"table {draft.handle.name}: vacuum has deleted file {gone} before it was committed; it was older than the "
             "retention",

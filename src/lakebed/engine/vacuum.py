@@ -191,6 +191,7 @@ class _Removal:
     def run(self, found: Iterator[pa.Table]) -> None:
         """Delete the files of all tables, except those that a commit refers to by now."""
         for part in self._groups(found):
+            reach(Step.VACUUM_FOUND)
             paths = self._condemned(part["path"].to_pylist())
             reach(Step.VACUUM_CONDEMNED)
             self.delete(part, paths)

@@ -29,7 +29,7 @@ from lakebed.engine.draft import Draft, LeftoverWarning
 from lakebed.engine.fit import fitted
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
-from lakebed.engine.land import land
+from lakebed.engine.land import cleaned_is_conflict, land
 from lakebed.engine.maintain import settle_after
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
 from lakebed.engine.upsert import key_of, row_kinds_of, upsert, upsert_order
@@ -257,7 +257,8 @@ class LakebedWriter(DataSourceArrowWriter):
         draft.claims, draft.parameters = list(prepared.claims), dict(prepared.parameters)
         try:
             once(draft, self._options.txn)
-            self._operate(draft, _Written(self._schema, tuple(done)), dynamic=dynamic)
+            with cleaned_is_conflict(draft):
+                self._operate(draft, _Written(self._schema, tuple(done)), dynamic=dynamic)
         except BaseException:
             self._let_go(draft, done)
             draft.discard()
