@@ -30,6 +30,8 @@ class Shape:
     partition: str | None = None
     changes: bool = False
     """Whether somebody will ask what has changed: some must be told before they write."""
+    crowd: bool = False
+    """Whether several will write at the same time: some have other settings for that."""
 
 
 class Table(ABC):

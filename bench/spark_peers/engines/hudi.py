@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +21,8 @@ class MergeOnRead(Engine):
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     }
     kind: ClassVar[str] = "MERGE_ON_READ"
+    crowd: ClassVar[dict[str, str]] = {"hoodie.write.concurrency.mode": "non_blocking_concurrency_control"}
+    """With the bucket index, several may write into the same file group; the readers merge what they wrote."""
     index: ClassVar[dict[str, str]] = {
         "hoodie.index.type": "BUCKET",
         "hoodie.index.bucket.engine": "SIMPLE",
@@ -31,13 +32,14 @@ class MergeOnRead(Engine):
 
     def table(self, name: str, shape: Shape) -> Table:
         """At a place that is known."""
-        return HudiTable(self.spark, name, shape, self.root / name, self.kind, self.index)
+        return HudiTable(self.spark, name, shape, self.root / name, self)
 
 
 class CopyOnWrite(MergeOnRead):
     """The index that knows for every key where its row is."""
 
     kind = "COPY_ON_WRITE"
+    crowd: ClassVar[dict[str, str]] = {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
     index: ClassVar[dict[str, str]] = {
         "hoodie.index.type": "RECORD_INDEX",
         "hoodie.metadata.record.index.enable": "true",
@@ -47,25 +49,29 @@ class CopyOnWrite(MergeOnRead):
 class HudiTable(SqlTable):
     """Written by Hudi's data source, which has the upsert; SQL for the rest."""
 
-    def __init__(
-        self, spark: SparkSession, name: str, shape: Shape, folder: Path, kind: str, index: Mapping[str, str]
-    ) -> None:
+    def __init__(self, spark: SparkSession, name: str, shape: Shape, folder: Path, engine: MergeOnRead) -> None:
         super().__init__(spark, name, shape, folder)
+        crowd = {
+            **engine.crowd,
+            "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+            "hoodie.clean.failed.writes.policy": "LAZY",
+        }
         keyless = {"hoodie.datasource.write.operation": "insert"}
         keyed = {
             "hoodie.datasource.write.recordkey.field": ",".join(shape.key),
             "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
-            **{key: value.replace("{key}", ",".join(shape.key)) for key, value in index.items()},
+            **{key: value.replace("{key}", ",".join(shape.key)) for key, value in engine.index.items()},
         }
         self._options = {
             "hoodie.table.name": name,
-            "hoodie.datasource.write.table.type": kind,
+            "hoodie.datasource.write.table.type": engine.kind,
             "hoodie.parquet.compression.codec": "zstd",
             "hoodie.metadata.enable": "true",
             **(keyed if shape.key else keyless),
             **({"hoodie.datasource.write.partitionpath.field": shape.partition} if shape.partition else {}),
+            **(crowd if shape.crowd else {}),
         }
-        self._merge_on_read = kind == MergeOnRead.kind
+        self._merge_on_read = engine.kind == MergeOnRead.kind
 
     def load(self, rows: DataFrame) -> None:
         """The bulk insert that Hudi recommends for a first load; the bucket index wants a plain insert."""

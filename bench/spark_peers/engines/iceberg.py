@@ -16,6 +16,7 @@ _PROPERTIES = {
     "write.merge.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
 }
+_CROWD = {"write.merge.isolation-level": "snapshot", "commit.retry.num-retries": "20"}
 
 
 class Iceberg(Engine):
@@ -45,7 +46,8 @@ class IcebergTable(SqlTable):
         parts = [f"bucket({BUCKETS}, {self.shape.key[0]})"] if self.shape.key else []
         parts += [self.shape.partition] if self.shape.partition else []
         partition = f"PARTITIONED BY ({', '.join(parts)})" if parts else ""
-        told = ", ".join(f"'{name}' = '{value}'" for name, value in _PROPERTIES.items())
+        properties = {**_PROPERTIES, **(_CROWD if self.shape.crowd else {})}
+        told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.spark.sql(
             f"CREATE TABLE {self.name} ({columns(rows, self.shape.key)}) USING iceberg {partition} "
             f"TBLPROPERTIES ({told})"

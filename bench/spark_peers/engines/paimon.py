@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,30 +20,35 @@ class MergeOnRead(Engine):
         "spark.sql.catalog.paimon.warehouse": "file:{root}/paimon",
     }
     properties: ClassVar[dict[str, str]] = {}
+    crowd: ClassVar[dict[str, str]] = {"write-only": "true"}
+    """Several writers must not compact the same buckets."""
 
     def table(self, name: str, shape: Shape) -> Table:
         """In the database that is made if it is not there."""
         self.spark.sql("CREATE DATABASE IF NOT EXISTS paimon.bench")
         folder = self.root / "paimon" / "bench.db" / name
-        return PaimonTable(self.spark, f"paimon.bench.{name}", shape, folder, self.properties)
+        return PaimonTable(self.spark, f"paimon.bench.{name}", shape, folder, self)
 
 
 class DeletionVectors(MergeOnRead):
     """Old rows are looked up when new ones are written; readers merge nothing."""
 
     properties: ClassVar[dict[str, str]] = {"deletion-vectors.enabled": "true"}
+    crowd: ClassVar[dict[str, str]] = {}
+    """Without compaction nobody would see what was written."""
 
 
 class PaimonTable(SqlTable):
     """An insert into a primary-key table is an upsert."""
 
-    def __init__(
-        self, spark: SparkSession, name: str, shape: Shape, folder: Path, properties: Mapping[str, str]
-    ) -> None:
+    def __init__(self, spark: SparkSession, name: str, shape: Shape, folder: Path, engine: MergeOnRead) -> None:
         super().__init__(spark, name, shape, folder)
         self._properties = {"file.format": "parquet", "file.compression": "zstd"}
         if shape.key:
-            self._properties |= {"primary-key": ",".join(shape.key), "bucket": str(BUCKETS), **properties}
+            self._properties |= {"primary-key": ",".join(shape.key), "bucket": str(BUCKETS), **engine.properties}
+
+        if shape.crowd:
+            self._properties |= engine.crowd
 
     def load(self, rows: DataFrame) -> None:
         """CREATE TABLE and one insert."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.spark_peers.engines.engine import Shape
 from bench.spark_peers.work import Work, drain
 
-READS = 3
+READS = 2
 
 
 def run(work: Work) -> None:
