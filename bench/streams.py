@@ -86,7 +86,7 @@ class ChangeCost:
         self._limit(table, before, anywhere)
 
     def _limit(self, table: lakebed.Table, version: int, ids: npt.NDArray[np.int64]) -> None:
-        """What the images before cost that reader which is the fastest with these files, and knows which rows it wants."""
+        """What the images before cost polars, the fastest reader of such files, told which rows it wants."""
         root = table.location.removeprefix("file://")
         paths = table.at(version=version).files()["path"].to_pylist()
         files = pl.scan_parquet([f"{root}/{path}" for path in paths], hive_partitioning=False)
@@ -94,7 +94,7 @@ class ChangeCost:
         self._ratio(
             "the images before alone, keys anywhere, by polars",
             lambda: files.join(wanted, on="id", how="semi").collect(),
-            lambda: files.collect(),
+            files.collect,
             goal=None,
         )
 
