@@ -27,6 +27,12 @@ from bench.spark_peers.sizes import Sizes
 from bench.spark_peers.workloads.names import WORKLOADS, named
 
 DEFAULT_SCALE = 0.01
+APART_FROM = 0.1
+"""From this scale on a workload has a process of its own: below, starting it would take longer than the work."""
+SMALL_MINUTES = 15.0
+"""Below that scale, a run that is to be quick does fewer than three rounds rather than take longer."""
+QUICK = [one.name for one in WORKLOADS if one.name != "tpch"]
+"""Unless they are named: 22 queries twice for everybody would not end in 20 minutes."""
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
@@ -54,9 +60,9 @@ def _measure(arguments: argparse.Namespace, console: Console) -> Found:
         workloads=arguments.only,
         contenders=arguments.contenders,
         runs=arguments.runs,
-        minutes=arguments.minutes,
+        minutes=arguments.minutes or (SMALL_MINUTES if arguments.scale < APART_FROM else None),
         limit=arguments.limit,
-        apart=arguments.scale >= 0.1 if arguments.apart is None else arguments.apart,
+        apart=arguments.scale >= APART_FROM if arguments.apart is None else arguments.apart,
         memory=arguments.memory,
         cores=arguments.cores,
     )
@@ -78,10 +84,10 @@ def _arguments() -> argparse.Namespace:
     )
     told = "; ".join(f"{one.number} {one.name}: {one.title}" for one in WORKLOADS)
     parser.add_argument("--scale", type=float, default=DEFAULT_SCALE, help="part of ten million rows; %(default)s")
-    parser.add_argument("--only", type=_workloads, default=[one.name for one in WORKLOADS], help=f"some of {told}")
+    parser.add_argument("--only", type=_workloads, default=QUICK, help=f"all, or some of {told}; all but 3")
     parser.add_argument("--contenders", type=_contenders, default=chosen(None), help=f"some of {', '.join(BY_NAME)}")
     parser.add_argument("--runs", type=int, default=3, help="of every workload; the median counts")
-    parser.add_argument("--minutes", type=float, help="begin no second or third run when this has passed; no limit")
+    parser.add_argument("--minutes", type=float, help="begin no second or third run when its share of this is over")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a run is stopped")
     parser.add_argument(
         "--apart", action=argparse.BooleanOptionalAction, help="a process for each workload: from scale 0.1"
@@ -97,8 +103,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _workloads(text: str) -> list[str]:
+    if text == "all":
+        return [one.name for one in WORKLOADS]
     try:
-        return [named(word).name for word in text.split(",")]
+        return list(dict.fromkeys(named(word).name for word in text.split(",")))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 

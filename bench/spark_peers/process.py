@@ -35,7 +35,8 @@ class Run:
     """What one run of a workload gave."""
 
     steps: list[dict[str, Any]] = field(default_factory=list)
-    checked: dict[str, Any] = field(default_factory=dict)
+    checked: dict[str, str] = field(default_factory=dict)
+    """What was compared with what must be there, and what both were."""
     said: list[str] = field(default_factory=list)
     """What a system answered when it refused something that it may refuse."""
     error: str = ""

@@ -49,12 +49,13 @@ def render(console: Console, found: Found) -> None:
 def table(found: Found, workload: Workload) -> Iterator[list[str]]:
     """A head and a row for each contender with right rows: seconds, and in brackets the multiple of plain Parquet."""
     steps = [(step, title) for step, title in workload.steps if _somebody(found, workload, step)]
-    yield ["", "Spark", *(title for _, title in steps), *(title for _, title in workload.counts), *_SIDE]
+    yield ["", "Spark", "runs", *(title for _, title in steps), *(title for _, title in workload.counts), *_SIDE]
     for contender in CONTENDERS:
-        if not found.good(workload.name, contender.name):
+        good = found.good(workload.name, contender.name)
+        if not good:
             continue
         plain = yardstick(contender).name
-        row = [contender.name, found.contenders[contender.name]["spark"]]
+        row = [contender.name, found.contenders[contender.name]["spark"], str(len(good))]
         for step, _ in steps:
             row.append(
                 _seconds(found.figure(workload.name, contender.name, step), found.figure(workload.name, plain, step))

@@ -20,7 +20,7 @@ class Sizes:
     trickle: int
     """Rows of a small upsert."""
     trickles: int
-    """Small upserts; after each tenth part of them the table is read."""
+    """Small upserts."""
     lookups: int
     """Keys that are looked up one by one."""
     writers: int
@@ -73,6 +73,15 @@ class Sizes:
             tpch=0.01,  # with less, keys of partsupp are not distinct
             refreshes=1,
         )
+
+    @property
+    def read_every(self) -> int:
+        """After so many small upserts the table is read; after the last one too.
+
+        >>> Sizes.at(1).read_every, Sizes.at(0.01).read_every
+        (10, 5)
+        """
+        return max(5, self.trickles // 10)
 
     def to_json(self) -> dict[str, Any]:
         """All of it; ``Sizes(**value)`` is the way back."""

@@ -6,9 +6,6 @@ from functools import partial
 
 from bench.spark_peers.work import Work, drain
 
-PARTS = 10
-"""After each tenth part of the upserts the table is read."""
-
 
 def run(work: Work) -> None:
     """Everything on one table."""
@@ -19,7 +16,7 @@ def run(work: Work) -> None:
             batch = places.batch("trickle", number)
             upsert = partial(table.upsert, work.rows(batch))
             work.step("upsert", upsert, table=table, number=number, source=batch)
-            if (number + 1) * PARTS // sizes.trickles > number * PARTS // sizes.trickles:
+            if (number + 1) % sizes.read_every == 0 or number + 1 == sizes.trickles:
                 work.step("read", lambda: drain(table.read()), number=number)
         expected = places.expected("trickle")
         table.expect(expected)
