@@ -18,7 +18,7 @@ from typing import Any
 from bench.spark_peers.contenders import ROOT, Contender
 from bench.spark_peers.memory import Watch, tree
 
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 """How long a session may take to start."""
 
 

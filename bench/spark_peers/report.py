@@ -86,10 +86,14 @@ def _side(found: Found, workload: Workload, name: str) -> list[str]:
 
 
 def errors(found: Found, workload: Workload) -> list[tuple[str, str]]:
-    """Who has no times, and why."""
-    named = {name for kind, name in found.runs if kind == workload.name}
-    told = [(one.name, found.error(workload.name, one.name)) for one in CONTENDERS if one.name in named]
-    return [(name, text) for name, text in told if text]
+    """Who has no times, and why; and what those who have refused something said."""
+    told = []
+    for contender in CONTENDERS:
+        runs = found.runs.get((workload.name, contender.name), [])
+        if runs and (text := found.error(workload.name, contender.name)):
+            told.append((contender.name, text))
+        told += [(contender.name, f"refused: {text}") for text in sorted({one for run in runs for one in run.said})]
+    return told
 
 
 def markdown(found: Found, charts: Sequence[str]) -> str:
