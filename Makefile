@@ -24,7 +24,7 @@ IN_MEMORY = export TMPDIR="$$(tools/scratch.sh)";
 # JAVA_HOME for whatever starts Spark, found by the same script that `make java` runs.
 WITH_JAVA = export JAVA_HOME="$$(tools/ensure_java.sh --print-home)";
 
-.PHONY: help venv peers java lint format test demo docs bench bench-upserts soak pins clean
+.PHONY: help venv peers java lint format test demo docs bench bench-upserts bench-peers soak pins clean
 
 help: ## list the targets
 	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
@@ -46,6 +46,17 @@ $(PEERS)/.installed: requirements/build.txt requirements/peers.txt tools/make_ve
 	@PYTHON="$(PYTHON)" tools/make_venv.sh $(PEERS)
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
 	@$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
+	@touch $@
+
+# Each peer of `make bench-peers` runs on the newest Spark that its JARs are made for, in an environment per Spark.
+SPARKS := 4.2 4.1 3.5
+SPARK_STAMPS := $(SPARKS:%=.venv-spark-%/.installed)
+
+$(SPARK_STAMPS): .venv-spark-%/.installed: requirements/build.txt requirements/spark-%.txt tools/make_venv.sh
+	@PYTHON="$(PYTHON)" tools/make_venv.sh .venv-spark-$*
+	@.venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.txt
+	@.venv-spark-$*/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation \
+		-r requirements/spark-$*.txt
 	@touch $@
 
 java: ## find Java 17 or newer, or install it (Debian, as root)
@@ -80,6 +91,9 @@ bench: venv peers java ## run the benchmarks and print ratios
 bench-upserts: venv peers ## the benchmark of primary-key tables; BENCH_ARGS="--scale 0.01", "--publish"
 	@$(BIN)/python -m bench.upserts $(BENCH_ARGS)
 
+bench-peers: venv peers java $(SPARK_STAMPS) ## Delta, Iceberg, Hudi, Paimon and Lakebed on Spark; BENCH_ARGS="--help"
+	@$(WITH_JAVA) $(BIN)/python -m bench.spark_peers $(BENCH_ARGS)
+
 # Existing pins are kept; `make pins UPGRADE=--upgrade` moves them. dev comes first: it decides for the others.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	--no-emit-index-url --no-emit-find-links $(UPGRADE)
@@ -89,8 +103,9 @@ pins: ## compile requirements/*.in to pins with hashes
 	$(COMPILE) requirements/runtime.in -c requirements/dev.txt -o requirements/runtime.txt
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 	$(COMPILE) requirements/peers.in -o requirements/peers.txt
+	for spark in $(SPARKS); do $(COMPILE) requirements/spark-$$spark.in -o requirements/spark-$$spark.txt; done
 
 clean: ## remove .venv, caches and what Spark left behind
-	rm -rf $(VENV) $(PEERS) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf $(VENV) $(PEERS) $(SPARKS:%=.venv-spark-%) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 		spark-warehouse metastore_db derby.log artifacts
 	find src tests bench examples tools -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -25,7 +25,7 @@ TITLES = {
     "throughput": "Write and read against plain polars and pyarrow",
     "spark": "Tables with Spark against plain Spark",
     "streams": "Changes against full reads, and micro-batches of upserts",
-    "upserts": "Primary-key tables against plain Parquet, deltalake and pypaimon",
+    "upserts": "Primary-key tables against plain Parquet, deltalake, pypaimon and pyiceberg",
 }
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 

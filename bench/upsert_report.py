@@ -21,6 +21,7 @@ from bench.peers.contenders import (
     POLARS_BUCKETS,
     POLARS_FLUSHED,
     PYARROW,
+    PYICEBERG,
     PYPAIMON,
     PYPAIMON_RUST,
     Contender,
@@ -31,7 +32,7 @@ from bench.report import Line, number
 ON_READ_GOAL, ON_WRITE_GOAL = 1.3, 2.5
 UNSETTLED_GOAL, SETTLED_GOAL, SETTLE_GOAL = 2.5, 1.5, 0.5
 PEER_UPSERT_GOAL, PEER_READ_GOAL = 5.0, 2.0
-PEER_GOALS = {DELTALAKE: True, DELTALAKE_QUERY: False, PYPAIMON: True, PYPAIMON_RUST: False}
+PEER_GOALS = {DELTALAKE: True, DELTALAKE_QUERY: False, PYPAIMON: True, PYPAIMON_RUST: False, PYICEBERG: True}
 """The others, and whether the goals are for them: they are for the ways that the packages offer first."""
 
 

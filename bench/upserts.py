@@ -80,6 +80,8 @@ class Options:
 
     def turns(self, contender: Contender, size: int) -> int:
         """How many upserts of this size a contender does."""
+        if contender.small_only and size == self.sizes[-1]:
+            return 0
         return min(self.peer_upserts, self.upserts) if contender.peer and size == self.sizes[-1] else self.upserts
 
 
@@ -156,7 +158,7 @@ class Contest:
         for number in range(self.options.tries):
             for contender in self._present(contenders):
                 taken = self.found.taken(size, phase, contender)
-                if contender.peer and taken.total > PEER_RETRY_SECONDS:
+                if contender.peer and (taken.total > PEER_RETRY_SECONDS or not self.found.done(size, contender)):
                     continue
                 dump = self.root / "dump.arrow" if number == 0 and contender is not EVERY_ROW else None
                 with self._process(contender, "read") as process:

@@ -78,16 +78,19 @@ class History:
                 found = applied(states[start], table.changes(start, end, mode=mode).to_arrow().to_pylist())
                 assert found == states[end], f"{mode}, {start} to {end}"
             new = table.changes(start, end, mode="append").to_arrow().to_pylist()
-            assert Counter(values(row) for row in new) == self.new_rows(states[start], states[end], start, end)
+            assert {row["_change_type"] for row in new} <= {"insert"}
+            self.check_new_rows(Counter(map(values, new)), states[start], states[end], start, end)
         for mode in ("combine", "all"):
             whole = table.changes("earliest", last, mode=mode).to_arrow().to_pylist()
             assert applied(Counter(), whole) == states[last], f"{mode}, earliest to {last}"
 
-    def new_rows(self, before: Rows, after: Rows, start: int, end: int) -> Rows:
+    def check_new_rows(self, found: Rows, before: Rows, after: Rows, start: int, end: int) -> None:
         if self.engine != "no key":
-            return after - before
+            # A row that was upserted as it was may come too.
+            assert after - before <= found <= after, f"append, {start} to {end}"
+            return
         told = self.table.changes(start, end).to_arrow().to_pylist()
-        return Counter(values(row) for row in told if row["_change_type"] == "insert")
+        assert found == Counter(values(row) for row in told if row["_change_type"] == "insert")
 
 
 def values(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ WITHOUT_EXAMPLES = {
     ROOT / "docs" / name
     for name in (
         "index.md",
+        "benchmarks/peers.md",
         "explanation/concurrency.md",
         "explanation/consistency.md",
         "explanation/format.md",

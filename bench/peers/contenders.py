@@ -50,6 +50,8 @@ class Contender:
     factory: str
     peer: bool = False
     """Whether it is another table format, which may be slow: its part of the work is bounded."""
+    small_only: bool = False
+    """Whether it is asked for the smaller upserts only: a single large one of pyiceberg would take most of an hour."""
     apart: bool = False
     """Whether it runs in the environment of the peers."""
     reader_of: Contender | None = None
@@ -85,22 +87,24 @@ DELTALAKE = Contender("deltalake", "bench.peers.delta", "Delta", peer=True)
 DELTALAKE_QUERY = Contender("deltalake query", "bench.peers.delta", "DeltaQuery", peer=True, reader_of=DELTALAKE)
 PYPAIMON = Contender("pypaimon", "bench.peers.paimon", "Paimon", peer=True, apart=True)
 PYPAIMON_RUST = Contender("pypaimon-rust", "bench.peers.paimon", "PaimonRust", peer=True, apart=True)
+PYICEBERG = Contender("pyiceberg", "bench.peers.iceberg", "Iceberg", peer=True, small_only=True, apart=True)
 
 PLAIN = (POLARS, POLARS_FLUSHED, POLARS_BUCKETS, PYARROW)
 OURS = (ON_READ, ON_WRITE)
 FRAMES = {ON_READ: ON_READ_FRAME, ON_WRITE: ON_WRITE_FRAME}
 """Who reads the same table into polars: what polars' own read is compared with."""
-PEERS = (DELTALAKE, DELTALAKE_QUERY, PYPAIMON, PYPAIMON_RUST)
-FORMATS = (DELTALAKE, PYPAIMON, PYPAIMON_RUST)
+PEERS = (DELTALAKE, DELTALAKE_QUERY, PYPAIMON, PYPAIMON_RUST, PYICEBERG)
+FORMATS = (DELTALAKE, PYPAIMON, PYPAIMON_RUST, PYICEBERG)
 """Those of the peers that have a table of their own."""
 BY_NAME = {one.name: one for one in (*PLAIN, *OURS, *FRAMES.values(), EVERY_ROW, *PEERS)}
 
 
 def peer_versions() -> dict[str, str]:
     """The versions of the packages that are compared with, as far as they are installed."""
-    code = "from importlib.metadata import version; print(version('pypaimon'), version('pypaimon-rust'))"
+    packages = ("pypaimon", "pypaimon-rust", "pyiceberg")
+    code = f"from importlib.metadata import version; print(*map(version, {packages}))"
     found = {"deltalake": version("deltalake")}
     if PEERS_PYTHON.exists():
         texts = subprocess.run([PEERS_PYTHON, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-        found |= zip(("pypaimon", "pypaimon-rust"), texts, strict=True)
+        found |= zip(packages, texts, strict=True)
     return found

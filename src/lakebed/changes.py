@@ -176,8 +176,9 @@ class ChangesReadable(Readable):
         ``"earliest"`` on begin with the whole of the oldest version that is left, as inserts.
 
         ``mode`` is ``"combine"`` (one net change per key: insert, update_preimage and update_postimage, or delete; none
-        where the row is what it was), ``"all"`` (every change of every version), ``"append"`` (as combine, but only
-        the rows that are new or changed, as they are at the end) or ``"skip-merge"`` (what the files hold that were
+        where the row is what it was), ``"all"`` (every change of every version), ``"append"`` (the rows
+        that were put in and are still there, as they are at the end, as inserts: what they replaced is not looked at,
+        so it costs far less) or ``"skip-merge"`` (what the files hold that were
         written in the range, unmerged, by row kind). A table without a primary key has inserts and deletes only.
         Settling and compaction change no row. ``where`` chooses among the change rows, and may look at
         ``_change_type``, ``_commit_version`` and ``_commit_timestamp`` too. Of a net delete the version is ``end``.

@@ -41,7 +41,7 @@ STREAMS = [
     "spark/test_stream_source.py::test_a_table_follows_another",
     "spark/test_stream_sink.py::test_a_replayed_batch_is_not_doubled",
     "spark/test_stream_sink.py::test_complete_replaces_the_table",
-    "spark/test_cdc.py::test_a_stream_of_messages_into_a_table[debezium]",
+    "spark/test_cdc.py::test_a_stream_of_messages_into_a_table[canal]",
     "spark/test_cdc.py::test_new_columns_in_a_stream",
 ]
 

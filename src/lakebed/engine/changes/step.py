@@ -133,7 +133,7 @@ class Step:
         refuse_fork(self.order.scan)
         removed, added = difference(self.order.scan, self.before, self.after)
         key = KeySpec.of(self.order.scan.metadata)
-        if key is None or not removed or not added:
+        if key is None or not removed or not added or self._only_added_count(added):
             found = self._apart(removed, added)
         else:
             found = self._matched(removed, added, key)
@@ -141,6 +141,13 @@ class Step:
             chosen = self.order.chosen(rows)
             if chosen.num_rows:
                 yield chosen
+
+    def _only_added_count(self, added: OnlyHere) -> bool:
+        """Whether rows need no look at what they replace, which may lie in every page of a large file.
+
+        Merged rows need it: they may be the same in both states.
+        """
+        return self.order.mode == APPEND and not added.merged
 
     def _apart(self, removed: OnlyHere, added: OnlyHere) -> Rows:
         """No row before has to do with one after."""
@@ -159,10 +166,12 @@ class Step:
         differ = _differ(*images, self.order.scan.columns)
         before, after = (rows.filter(differ) for rows in images)
         versions = after.column(ROW_VERSION_COLUMN)
-        if self.order.mode != APPEND:
+        if self.order.mode == APPEND:
+            yield self._made(after, self.inserted, versions)
+        else:
             yield self._made(_others(old, both[0]), DELETE, None)
             yield self._made(before, BEFORE, versions)
-        yield self._made(after, AFTER, versions)
+            yield self._made(after, AFTER, versions)
         inserts = _others(new, both[1])
         yield self._made(inserts, self.inserted, inserts.column(ROW_VERSION_COLUMN))
 

@@ -1,0 +1,134 @@
+"""One run of the benchmark: inputs, then every contender with every workload."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.spark_peers import inputs
+from bench.spark_peers.contenders import Contender
+from bench.spark_peers.found import Found
+from bench.spark_peers.jars import JarsMissingError, fetch
+from bench.spark_peers.places import Places
+from bench.spark_peers.process import Session, Worker
+from bench.spark_peers.sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Options:
+    """How much is done, by whom."""
+
+    sizes: Sizes
+    workloads: list[str]
+    contenders: list[Contender]
+    runs: int = 3
+    minutes: float | None = None
+    """No second or third run begins once this much is over: each contender has an equal share for each workload."""
+    limit: float = 3600.0
+    """Seconds after which a run is stopped."""
+    apart: bool = True
+    """Whether every workload has a process of its own, so that its memory is its own, too."""
+    memory: str = "6g"
+    cores: int = 2
+
+
+class Contest:
+    """The contenders, one after the other, in a folder."""
+
+    def __init__(self, root: Path, options: Options, console: Console) -> None:
+        self._root = root
+        self._options = options
+        self._console = console
+        self._warm, self._real = Places(root / "inputs-warm"), Places(root / "inputs")
+        self._begun = time.monotonic()
+        self._ended = 0
+        """Pairs of a contender and a workload."""
+
+    def run(self, facts: dict[str, str]) -> Found:
+        """Everything; who fails is in what was found, and ends nothing."""
+        options = self._options
+        found = Found(facts, options.sizes.to_json())
+        self._say(f"input: {options.sizes.rows:,} rows, for {', '.join(options.workloads)}")
+        self._root.mkdir(parents=True, exist_ok=True)
+        inputs.make(self._warm, Sizes.warm(), options.workloads)
+        inputs.make(self._real, options.sizes, options.workloads)
+        # Workload by workload, so that those who are compared with each other run close to each other.
+        groups = [[one] for one in options.workloads] if options.apart else [options.workloads]
+        for workloads in groups:
+            for contender in options.contenders:
+                self._contender(found, contender, workloads)
+        return found
+
+    def _contender(self, found: Found, contender: Contender, workloads: list[str]) -> None:
+        left = list(workloads)
+        while left:
+            try:
+                with self._worker(found, contender) as worker:
+                    while left and worker.alive:
+                        self._workload(found, worker, left.pop(0))
+                        self._ended += 1
+            except (JarsMissingError, RuntimeError) as error:
+                found.absent[contender.name] = str(error)
+                self._ended += len(left)
+                self._say(f"{contender.name} does not take part: {error}")
+                return
+
+    def _workload(self, found: Found, worker: Worker, workload: str) -> None:
+        """A warm-up, and the runs; a run that fails is not tried again."""
+        name, options = worker.contender.name, self._options
+        warm = worker.ask(self._warm.root, workload, "warm", options.limit)
+        self._say(f"{workload}, {name}, warm-up: {warm.error or f'{warm.seconds:.1f} s'}")
+        if warm.error:
+            found.add(workload, name, warm)
+            return
+        for number in range(options.runs):
+            if number and self._late():
+                break
+            run = worker.ask(self._real.root, workload, str(number), options.limit)
+            found.add(workload, name, run)
+            self._say(f"{workload}, {name}, run {number + 1}: {run.error or f'{run.seconds:.1f} s'}")
+            if run.error:
+                break
+
+    def _late(self) -> bool:
+        """Whether those who came so far, and this one, have used up their shares of the time."""
+        options = self._options
+        if options.minutes is None:
+            return False
+        share = (self._ended + 1) / (len(options.contenders) * len(options.workloads))
+        return time.monotonic() - self._begun > options.minutes * 60 * share
+
+    @contextmanager
+    def _worker(self, found: Found, contender: Contender) -> Iterator[Worker]:
+        if not contender.python.exists():
+            raise RuntimeError(f"{contender.python} is missing; `make bench-peers` makes it")
+        jars = fetch(contender.jars, alone=contender.bundle)
+        folder = self._root / contender.slug
+        session = Session(self._options.cores, self._options.memory)
+        log = self._root / f"{contender.slug}.log"
+        try:
+            with Worker(contender, folder, jars, session, log) as worker:
+                found.contenders[contender.name] = {
+                    "spark": worker.spark,
+                    "jars": ", ".join(contender.jars),
+                    "how": contender.how,
+                }
+                yield worker
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{time.monotonic() - self._begun:7.0f} s  {text}", style="dim", highlight=False)
+
+
+def java() -> str:
+    """What ``java -version`` says first."""
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False)
+    return (said.stderr or said.stdout).splitlines()[0] if said.returncode == 0 else "unknown"

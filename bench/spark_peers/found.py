@@ -1,0 +1,104 @@
+"""What was measured, and what is made of it: medians, ratios, and what each figure is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from statistics import mean, median
+from typing import Any
+
+from bench.spark_peers.process import Run
+
+
+@dataclass
+class Found:
+    """All runs of all contenders."""
+
+    facts: dict[str, str]
+    sizes: dict[str, Any]
+    contenders: dict[str, dict[str, str]] = field(default_factory=dict)
+    """By name: the Spark that it ran on, its JARs, and its configuration in words."""
+    runs: dict[tuple[str, str], list[Run]] = field(default_factory=dict)
+    """By workload and contender, the warm-up left out."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Who could not take part at all, and why."""
+
+    def add(self, workload: str, contender: str, run: Run) -> None:
+        """One more run."""
+        self.runs.setdefault((workload, contender), []).append(run)
+
+    def good(self, workload: str, contender: str) -> list[Run]:
+        """The runs whose rows were right: only their times count."""
+        return [run for run in self.runs.get((workload, contender), []) if not run.error]
+
+    def error(self, workload: str, contender: str) -> str:
+        """Why the contender has no times in a workload; empty if it has."""
+        runs = self.runs.get((workload, contender), [])
+        if not runs:
+            return self.absent.get(contender, "did not take part")
+        return "" if self.good(workload, contender) else runs[0].error
+
+    def figure(self, workload: str, contender: str, step: str, what: str = "seconds") -> float | None:
+        """The median over the runs, of the mean over the rounds of a step in each run."""
+        each = [_of(run.steps, step, what) for run in self.good(workload, contender)]
+        values = [mean(found) for found in each if found]
+        return median(values) if values else None
+
+    def first(self, workload: str, contender: str, step: str) -> float | None:
+        """The median over the runs, of the seconds of a step's first round."""
+        values = [found[0] for run in self.good(workload, contender) if (found := _of(run.steps, step, "seconds"))]
+        return median(values) if values else None
+
+    def series(self, workload: str, contender: str, step: str, what: str = "seconds") -> list[tuple[int, float]]:
+        """Round by round, the median over the runs."""
+        rounds: dict[int, list[float]] = {}
+        for run in self.good(workload, contender):
+            for one in run.steps:
+                if one["step"] == step and what in one:
+                    rounds.setdefault(one["number"], []).append(one[what])
+        return [(number, median(values)) for number, values in sorted(rounds.items())]
+
+    def most(self, workload: str, contender: str, what: str) -> float | None:
+        """The largest value of anything that steps tell: of the peak of memory, say."""
+        values = [one[what] for run in self.good(workload, contender) for one in run.steps if what in one]
+        return max(values, default=None)
+
+    def last(self, workload: str, contender: str, step: str, what: str) -> float | None:
+        """What the last round of a step told, as the median over the runs."""
+        values = [found[-1] for run in self.good(workload, contender) if (found := _of(run.steps, step, what))]
+        return median(values) if values else None
+
+    def amplification(self, workload: str, contender: str, steps: Iterable[str]) -> float | None:
+        """Bytes written below the table's folder for each byte of Parquet that was given."""
+        values = []
+        for run in self.good(workload, contender):
+            told = [one for one in run.steps if one["step"] in set(steps) and "source" in one and "written" in one]
+            if told:
+                values.append(sum(one["written"] for one in told) / sum(one["source"] for one in told))
+        return median(values) if values else None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it for the results file."""
+        return {
+            "facts": self.facts,
+            "sizes": self.sizes,
+            "contenders": self.contenders,
+            "absent": self.absent,
+            "runs": [
+                {"workload": workload, "contender": contender, **asdict(run)}
+                for (workload, contender), runs in self.runs.items()
+                for run in runs
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Found:
+        """The opposite of ``to_json``."""
+        found = cls(value["facts"], value["sizes"], value["contenders"], absent=value["absent"])
+        for one in value["runs"]:
+            found.add(one.pop("workload"), one.pop("contender"), Run(**one))
+        return found
+
+
+def _of(steps: list[dict[str, Any]], step: str, what: str) -> list[float]:
+    return [one[what] for one in steps if one["step"] == step and what in one]

@@ -1,0 +1,1 @@
+"""What every contender is asked to do, one module for each kind of work."""

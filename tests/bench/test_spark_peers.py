@@ -1,0 +1,247 @@
+"""The benchmark against the peers on Spark, as far as it needs no Spark: inputs, who takes part, and the report."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import sqlglot
+
+from bench.spark_peers import inputs
+from bench.spark_peers.contenders import BY_NAME, CONTENDERS, ROOT, chosen, yardstick
+from bench.spark_peers.edit import DELETED, UPDATED, VALUES
+from bench.spark_peers.found import Found
+from bench.spark_peers.goals import lines
+from bench.spark_peers.jars import JarsMissingError, fetch, project, reason
+from bench.spark_peers.places import Places
+from bench.spark_peers.process import Run
+from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, table
+from bench.spark_peers.sizes import Sizes
+from bench.spark_peers.worker import said
+from bench.spark_peers.workloads.names import WORKLOADS, named
+from bench.spark_peers.workloads.tpch import statements
+
+
+def test_the_input_is_the_same_every_time(tmp_path: Path) -> None:
+    first, second = Places(tmp_path / "a"), Places(tmp_path / "b")
+    inputs.make(first, Sizes.warm(), ["upserts"])
+    inputs.make(second, Sizes.warm(), ["upserts"])
+    paths = sorted(path.relative_to(first.root) for path in first.root.rglob("*.parquet"))
+    assert len(paths) == 3 * inputs.FILES  # the table, one batch, and what is live after it
+    for path in paths:
+        assert pq.read_table(first.root / path).equals(pq.read_table(second.root / path))
+    assert Sizes(**json.loads((first.root / "sizes.json").read_text())) == Sizes.warm()
+
+
+def test_expected_rows_are_those_of_a_plain_dict(tmp_path: Path) -> None:
+    places = Places(tmp_path / "in")
+    inputs.make(places, Sizes.warm(), ["upserts"])
+    model = {}
+    for folder in (places.base, places.batch("batch", 0)):
+        model |= {row["id"]: row for row in pq.read_table(folder).to_pylist()}
+    found = pq.read_table(places.expected("upserts")).to_pylist()
+    assert len(found) == len(model) > Sizes.warm().rows  # some keys of the batch were new
+    assert {row["id"]: row for row in found} == model
+
+
+def test_the_latest_input_wins_for_every_key(tmp_path: Path) -> None:
+    parts = []
+    for number, ids in enumerate(([0, 1, 2, 3], [1, 2], [2, 9])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        pq.write_table(pa.table({"id": np.array(ids), "from": [number] * len(ids)}), folder / "0.parquet")
+        parts.append(folder)
+    inputs.live(tmp_path / "live", parts)
+    live = pq.read_table(tmp_path / "live")
+    assert dict(zip(live["id"].to_pylist(), live["from"].to_pylist(), strict=True)) == {0: 0, 1: 1, 2: 2, 3: 0, 9: 2}
+    assert pc.count_distinct(live["id"]).as_py() == live.num_rows
+
+
+def test_edits_are_expected_as_the_statements_say(tmp_path: Path) -> None:
+    places = Places(tmp_path / "in")
+    inputs.make(places, Sizes.warm(), ["edits"])
+    query = duckdb.connect()
+    left = pq.read_table(places.expected("deleted"))
+    base = query.sql(f"SELECT * FROM '{places.base}/*.parquet' WHERE NOT ({DELETED})").to_arrow_table()
+    assert left.sort_by("id").equals(base.cast(left.schema).sort_by("id"))
+    names = ", ".join(f"{text} AS {name}" for name, text in VALUES.items())
+    hit = query.sql(f"SELECT * REPLACE ({names}) FROM base WHERE {UPDATED}").to_arrow_table()
+    updated = pq.read_table(places.expected("updated"))
+    changed = updated.filter(pc.equal(updated["channel"], "changed"))
+    assert changed.num_rows == hit.num_rows > 0
+    assert changed.sort_by("id").equals(hit.cast(changed.schema).sort_by("id"))
+    assert updated.num_rows == base.num_rows
+
+
+def test_a_row_of_a_writer_follows_from_its_key(tmp_path: Path) -> None:
+    places, sizes = Places(tmp_path / "in"), replace(Sizes.warm(), writers=3, writes=2)
+    inputs.make(places, sizes, ["writers"])
+    batches = [pq.read_table(places.batch("writer", number)) for number in range(6)]
+    assert [batch["channel"].unique().to_pylist() for batch in batches] == [[f"writer-{n}"] for n in range(6)]
+    said: dict[int, dict[str, object]] = {}
+    own: set[int] = set()
+    for batch in batches:
+        ids = set(batch["id"].to_pylist())
+        assert set(range(sizes.rows // 100)) < ids
+        alone = {key for key in ids if key >= sizes.rows // 100}
+        assert len(alone) == sizes.rows // 100
+        assert not alone & own
+        own |= alone
+        for row in batch.drop_columns("channel").to_pylist():
+            assert said.setdefault(row["id"], row) == row
+
+
+def test_lookups_are_of_rows_that_are_live(tmp_path: Path) -> None:
+    places = Places(tmp_path / "in")
+    inputs.make(places, Sizes.warm(), ["lookups"])
+    wanted = json.loads((places.root / "lookups.json").read_text())
+    live = {row["id"]: row["reference"] for row in pq.read_table(places.expected("lookups")).to_pylist()}
+    assert len(wanted["points"]) == len(wanted["ranges"]) == Sizes.warm().lookups
+    assert all(live[key] == reference for key, reference in wanted["points"])
+    assert all(0 <= first <= last < Sizes.warm().rows for first, last in wanted["ranges"])
+
+
+def test_changes_trickles_and_partitions_have_their_sizes(tmp_path: Path) -> None:
+    places, sizes = Places(tmp_path / "in"), Sizes.warm()
+    inputs.make(places, sizes, ["changes", "trickle", "partitions"])
+    assert pq.read_table(places.batch("changed", 0)).num_rows == sizes.rows // 100
+    assert [pq.read_table(places.batch("trickle", n)).num_rows for n in range(sizes.trickles)] == [sizes.trickle] * 2
+    parts = pq.read_table(places.expected("partitions"))["part"]
+    assert pc.value_counts(parts).field("counts").to_pylist() == [2] * sizes.partitions
+
+
+def test_there_are_22_queries_that_another_engine_understands() -> None:
+    queries = statements((ROOT / "bench" / "spark_peers" / "tpch.sql").read_text())
+    assert list(queries) == list(range(1, 23))
+    for query in queries.values():
+        assert len(sqlglot.parse(query, dialect="spark")) == 1
+
+
+def test_sizes_at_scale_one_are_those_of_the_issue() -> None:
+    full = Sizes.at(1)
+    assert (full.rows, full.batch, full.upserts) == (10_000_000, 2_000_000, 10)
+    assert (full.trickle, full.trickles, full.partitions, full.tpch, full.refreshes) == (10_000, 100, 10_000, 1.0, 10)
+
+
+def test_everybody_has_a_yardstick_on_the_same_spark_and_pins() -> None:
+    for contender in CONTENDERS:
+        assert yardstick(contender).plain
+        assert contender.ours or contender.plain or contender.jars
+        pins = "dev" if contender.python == BY_NAME["parquet 4.3"].python else f"spark-{contender.spark}"
+        assert f"pyspark=={contender.spark}." in (ROOT / "requirements" / f"{pins}.txt").read_text()
+
+
+def test_a_word_chooses_contenders_and_their_yardsticks() -> None:
+    assert [one.name for one in chosen(["delta"])] == ["delta", "parquet 4.2"]
+    assert {one.name for one in chosen(["lakebed"])} == {"lakebed on-write", "lakebed on-read", "parquet 4.3"}
+    assert chosen(None) == list(CONTENDERS)
+    with pytest.raises(ValueError, match="no contender is called 'druid'; there are lakebed on-write"):
+        chosen(["delta", "druid"])
+
+
+def test_workloads_have_numbers_names_and_modules() -> None:
+    for workload in WORKLOADS:
+        assert named(str(workload.number)) is named(workload.name) is workload
+        assert (ROOT / "bench" / "spark_peers" / "workloads" / f"{workload.name}.py").exists()
+    with pytest.raises(ValueError, match="no workload '77'"):
+        named("77")
+
+
+def test_a_project_for_maven_names_no_repository() -> None:
+    text = project(BY_NAME["delta"].jars)
+    assert "<artifactId>delta-spark_4.2_2.13</artifactId>" in text
+    assert "://" not in text
+    assert "repository" not in text
+
+
+def test_without_maven_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert fetch((), folder=tmp_path) == []
+    with pytest.raises(JarsMissingError, match="no mvn on the PATH"):
+        fetch(BY_NAME["delta"].jars, folder=tmp_path)
+
+
+def test_jars_in_the_cache_are_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    place = tmp_path / "g-a-1"
+    place.mkdir()
+    (place / "a.jar").touch()
+    assert fetch(("g:a:1",), folder=tmp_path) == [place / "a.jar"]
+
+
+def test_errors_are_told_without_addresses_and_stacks() -> None:
+    text = "boom\n\tat java.lang.Thread.run\nsee https://example.com/x for more\n\nJVM stacktrace:\nat y"
+    assert said(ValueError(text)) == "ValueError: boom see … for more"
+    assert reason("[ERROR] Could not find artifact a:b:1 in central (https://example.com)").endswith("in central")
+
+
+def example() -> Found:
+    facts = dict.fromkeys(("date", "machine", "load at start", "python", "packages", "java", "session", "scale"), "?")
+    found = Found(facts, Sizes.warm().to_json())
+    for name, second in (("lakebed on-write", 1.0), ("delta", 11.0), ("parquet 4.3", 0.5), ("parquet 4.2", 0.4)):
+        found.contenders[name] = {"spark": BY_NAME[name].spark, "jars": "", "how": "a | b"}
+        for shift in (0.0, 0.1, 5.0):
+            steps = [
+                {"step": "load", "number": 0, "seconds": 3.0, "cpu": 1.0, "disk": 2**20, "files": 4, "peak": 1.0},
+                *(
+                    {
+                        "step": "upsert",
+                        "number": number,
+                        "seconds": second + shift,
+                        "cpu": 1.0,
+                        "written": 300,
+                        "source": 100,
+                        "disk": 2**21,
+                        "files": 8,
+                        "peak": 1.5,
+                    }
+                    for number in range(2)
+                ),
+            ]
+            found.add("upserts", name, Run(steps))
+    found.add("upserts", "iceberg", Run(error="rows: expected [2], found [1]"))
+    found.absent["hudi mor"] = "no JARs"
+    return found
+
+
+def test_figures_are_medians_over_runs_and_only_of_right_rows() -> None:
+    found = example()
+    assert found.figure("upserts", "delta", "upsert") == pytest.approx(11.1)
+    assert found.series("upserts", "delta", "upsert") == [(0, pytest.approx(11.1)), (1, pytest.approx(11.1))]
+    assert found.amplification("upserts", "delta", ("upsert",)) == 3.0
+    assert found.figure("upserts", "iceberg", "upsert") is None
+    assert found.error("upserts", "iceberg") == "rows: expected [2], found [1]"
+    assert found.error("upserts", "hudi mor") == "no JARs"
+    assert Found.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+def test_the_report_has_ratios_and_failures() -> None:
+    found, workload = example(), named("upserts")
+    head, *rows = table(found, workload)
+    assert [row[0] for row in rows] == ["lakebed on-write", "delta", "parquet 4.3", "parquet 4.2"]
+    delta = dict(zip(head, rows[1], strict=True))
+    assert delta["upsert"] == "11.1 s (22.2)"
+    assert (delta["written / given"], delta["on disk"], delta["peak memory"]) == ("3.00", "2.0 MiB", "1.50 GiB")
+    assert errors(found, workload) == [("iceberg", "rows: expected [2], found [1]")]
+    text = markdown(found)
+    assert "| delta | 4.2 |" in text
+    assert "a \\| b" in text
+    assert "hudi mor did not take part: no JARs" in text
+
+
+def test_goals_compare_with_the_default_of_lakebed() -> None:
+    judged = {line.what: line for line in lines(example())}
+    upsert = judged["upserts, upsert: delta / lakebed on-write"]
+    assert upsert.value == pytest.approx(11.1 / 1.1)
+    assert upsert.met
+    assert "22.20 against 1.83" in upsert.note
+
+
+def test_the_page_has_a_place_for_the_figures() -> None:
+    text = (DOCS / PAGE).read_text()
+    assert text.count(BEGIN) == text.count(END) == 1
