@@ -57,6 +57,7 @@ class Maintaining:
         """Settle, compact, expire and vacuum tables (all by default), each where its properties say that it pays.
 
         What is older than ``retain`` expires; by default each table's property ``retain`` says how old that is.
+        Versions that a killed writer has committed, but not published, enter the open log.
 
         Writers and readers go on meanwhile. What goes wrong with one table does not keep the others from their turn:
         it is logged, and told by the result. ``every`` (like ``"1 minute"``) makes passes until ``stop`` is set, and
@@ -91,6 +92,7 @@ def _maintained(lake: Tables, name: str, retain: str | int | timedelta | None) -
     try:
         table = lake.table(name)
         name = table.name
+        table.publish()
         settled = table.settle()
         compacted = table.compact()
         kept = table.properties.get("retain", PROPERTIES["retain"].default) if retain is None else retain

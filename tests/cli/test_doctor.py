@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -232,19 +235,33 @@ def test_a_deep_look_opens_every_file(run, broken: Broken, monkeypatch: pytest.M
     assert run("doctor", "--deep").code == 1
 
 
-def test_no_right_to_write(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may write anywhere, so that the storage's answer is made up here."""
-    from lakebed.config import load
-    from lakebed.doctor.place import examine_storage
-    from lakebed.storage.store import Store
+READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+"""A script that runs a command in which a directory is read-only, for root too; nobody else sees that."""
 
-    def refuse(*_: object, **__: object) -> None:
-        raise lakebed.AccessError("s3://b/w: no permission")
 
-    monkeypatch.setattr(Store, "put", refuse)
-    [found] = examine_storage(load(warehouse))
-    assert (found.check, found.level) == ("storage", Level.ERROR)
-    assert "right to write" in found.fix
+def within_read_only(directory: Path, *command: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    words = ["unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, str(directory), *command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=environment)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is not installed")
+def test_no_right_to_write(broken: Broken, environment: dict[str, str]) -> None:
+    """The warehouse is on a file system that is mounted read-only, and its metastore is elsewhere."""
+    tried = within_read_only(broken.warehouse, "true", environment=environment)
+    if tried.returncode:
+        pytest.skip(f"this kernel lets nobody mount in a namespace: {tried.stderr.strip()}")
+    shutil.copy(broken.warehouse / ".lakebed" / "metastore.db", broken.directory / "metastore.db")
+    environment["LAKEBED_METASTORE"] = f"sqlite:///{broken.directory}/metastore.db"
+    environment["JAVA_HOME"] = str(broken.directory / "jdk")
+    doctor = (sys.executable, "-m", "lakebed.cli", "doctor", "--json")
+    done = within_read_only(broken.warehouse, *doctor, environment=environment)
+    assert done.returncode == 1, done.stderr
+    [found] = [one for one in json.loads(done.stdout)["findings"] if one["level"] in WRONG]
+    assert (found["check"], found["level"]) == ("storage", "error")
+    assert "files cannot be written" in found["what"]
+    assert "Read-only file system" in found["what"]
+    assert "right to write" in found["fix"]
+    assert within_read_only(broken.directory / "jdk", *doctor, environment=environment).returncode == 0
 
 
 def test_packages_that_are_missing_or_old(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,8 @@ from lakebed.core.schema_arrow import to_arrow
 from lakebed.core.schema_ddl import from_ddl
 from lakebed.core.schema_delta import to_delta
 from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder, match, resolve
-from lakebed.engine.resolving.key_file import KeyFile
+from lakebed.engine.resolving.key_file import KeyFile, open_keys
+from lakebed.engine.resolving.ranges import key_ranges
 from lakebed.storage.deletion_vector import write_vectors
 from lakebed.storage.footer import RowGroup
 from lakebed.storage.parquet_writer import ParquetFileWriter
@@ -190,6 +191,25 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 EXAMPLES = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_key_ranges_are_even_though_every_file_has_keys_of_all_of_them(store: Store) -> None:
+    """As the files of one large upsert are: a row group tells nothing of where a range could end."""
+    one_group = Options(max_row_group_rows=1_000_000, sync=False)
+    bucket = Bucket(store, from_ddl("k BIGINT"), ("k",), options=one_group)
+    files = [bucket.file([((8 * n + at,), (), 0) for n in range(1000)], unsettled=True) for at in range(8)]
+    order = bucket.order(limit=20_000)
+    total, found = 0, []
+    for add in files:
+        with open_keys(order, add, sequence=False, kind=False) as file:
+            assert len(file.groups) == 1
+            total += file.num_bytes
+            found.append(file.frame(file.groups))
+    ranges = key_ranges(order, files)
+    assert len(ranges) >= total // order.key_bytes > 4
+    sizes = [sum(span.filter(rows, order.layout.keys).height for rows in found) for span in ranges]
+    assert sum(sizes) == 8000
+    assert max(sizes) * total / 8000 <= 1.5 * order.key_bytes
 
 
 @EXAMPLES

@@ -22,7 +22,7 @@ from lakebed.core.predicate import Node, evaluate
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
-from lakebed.engine.key_runs import FAN_IN, Run, in_order, merge, narrowed, resorted, scratch
+from lakebed.engine.key_runs import Run, fan_in, in_order, merge, narrowed, resorted, scratch
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
@@ -99,6 +99,8 @@ class _Rows:
         settled = sorted(combined.files.settled, key=lambda add: add.base_row_id or 0)
         states = _chosen(settled, self._places.states)
         self._inputs = [*states, *_chosen(combined.files.unsettled, self._places.changes)]
+        sizes = (add.size * UNPACKED for add, _ in self._inputs)
+        self._most = fan_in(sizes, len(self._schema), order.options.writer_memory_limit)
         self._folding = Folding(spec, len(states), _batches([add for add, _ in self._inputs[len(states) :]]))
 
     def tables(self) -> Generator[pa.Table, None, None]:
@@ -106,7 +108,7 @@ class _Rows:
             folder = scope.enter_context(scratch())
             runs = list(self._runs(folder))
             if sum(add.size for add, _ in self._inputs) * UNPACKED > self._reading:
-                runs = narrowed(runs, self._in_order, folder, self._key, self._reading // FAN_IN)
+                runs = narrowed(runs, self._in_order, folder, self._key, self._reading // self._most, self._most)
             for rows in scope.enter_context(closing(merge(runs, pa.concat_tables))):
                 yield from self._made(rows)
 
@@ -141,7 +143,7 @@ class _Rows:
             raise DataError(f"table {self._scan.table_name}: {error.title}", error.problems, fix=error.fix) from error
 
     def _runs(self, folder: str) -> Iterator[Run]:
-        share = max(1, self._reading // max(1, min(len(self._inputs), FAN_IN)))
+        share = max(1, self._reading // max(1, min(len(self._inputs), self._most)))
         for number, (add, positions) in enumerate(self._inputs):
             if add.path not in self._places.unsorted:
                 yield Run(add.path, self._read(number, add, positions, share), self._key, share)

@@ -193,15 +193,19 @@ class _Rewrite:
         def combine(heads: Sequence[pa.Table]) -> pa.Table:
             return in_order(heads, spec.key)
 
-        runs = list(self._runs(group, spec, scratch))
-        most = fan_in(self._reading)
+        most = self._open_at_once(group)
+        runs = list(self._runs(group, spec, scratch, most))
         if len(runs) > most and sum(s.add.size for s in group) * _UNPACKED > self._reading:
             runs = narrowed(runs, combine, scratch.folder, spec.key, self._reading // most, most)
         merged = merge(runs, combine)
         return _each_without_replaced(merged, spec) if self._tombstones else merged
 
-    def _runs(self, group: Sequence[Source], spec: KeySpec, scratch: _Scratch) -> Iterator[Run]:
-        share = max(1, self._reading // min(len(group), fan_in(self._reading)))
+    def _open_at_once(self, group: Sequence[Source]) -> int:
+        sizes = (source.add.size * _UNPACKED for source in group)
+        return fan_in(sizes, len(self._order.metadata.schema), self._order.options.writer_memory_limit)
+
+    def _runs(self, group: Sequence[Source], spec: KeySpec, scratch: _Scratch, most: int) -> Iterator[Run]:
+        share = max(1, self._reading // min(len(group), most))
         for source in group:
             path = source.add.path
             if path not in self._unsorted:

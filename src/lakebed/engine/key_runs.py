@@ -8,7 +8,7 @@ import uuid
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +21,9 @@ from lakebed.storage.failure import translated
 FAN_IN = 64
 """Runs that are merged at a time, at most: each holds an open file and the pages that it is reading."""
 _FEWEST = 8
-# What an open file takes is not in any share: with little memory fewer are open at a time.
-_OPEN = 192 << 10
+# What an open file takes, a page of every column or all that is in it, is in no share: with little memory fewer are
+# open at a time.
+_PAGE = 1 << 20
 _SPILL_ROWS = 8192
 
 Key = tuple[Any, ...]
@@ -158,13 +159,16 @@ def merge(runs: Sequence[Run], combine: Combine) -> Generator[pa.Table, None, No
             run.close()
 
 
-def fan_in(memory: int) -> int:
-    """How many runs are merged at a time in so many bytes.
+def fan_in(sizes: Iterable[int], columns: int, memory: int) -> int:
+    """How many files, of about these sizes in memory, are merged at a time if open ones may take so many bytes.
 
-    >>> fan_in(128 << 20), fan_in(6 << 20), fan_in(1)
-    (64, 32, 8)
+    >>> large, small = [1 << 30] * 100, [1 << 15] * 100
+    >>> fan_in(large, 10, 512 << 20), fan_in(small, 10, 64 << 20), fan_in([*small, *large[:3]], 10, 32 << 20)
+    (51, 64, 64)
     """
-    return min(FAN_IN, max(_FEWEST, memory // _OPEN))
+    largest = sorted((min(columns * _PAGE, size) for size in sizes), reverse=True)
+    fitting = sum(taken <= memory for taken in accumulate(largest))
+    return min(FAN_IN, max(_FEWEST, fitting))
 
 
 def narrowed(

@@ -37,6 +37,7 @@ from lakebed.core.predicate.parse import read_tree
 from lakebed.core.schema import TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Span
+from lakebed.sql.nan import with_nan
 from lakebed.sql.references import parse_tokens
 
 _ALIKE = (Column, Literal, Compare, And, Or, Not, IsNull, In, Like, Cast, Case, Coalesce, Arithmetic, Negate, Function)
@@ -83,7 +84,7 @@ class Scope:
         except (LakebedError, RecursionError):
             return None
         if self.context.session is None:
-            return node
+            return with_nan(node)
         return node if is_alike(node) and (self.context.is_ansi or not can_fail(node)) else None
 
 

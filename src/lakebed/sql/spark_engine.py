@@ -139,11 +139,15 @@ def translated(
 
 
 def _fragment(error: Exception) -> str:
-    context = getattr(error, "getQueryContext", None)
+    """The part of the query that Spark complains of; empty if it names none."""
+    from pyspark.errors import PySparkException
+
+    if not isinstance(error, PySparkException):
+        return ""
     try:
-        found = context() if callable(context) else []
-        return str(found[0].fragment()) if found else ""
-    except Exception:
+        found = error.getQueryContext()
+        return found[0].fragment() if found else ""
+    except PySparkException:  # some contexts know no text, and say so in this way
         return ""
 
 

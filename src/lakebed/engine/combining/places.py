@@ -35,7 +35,7 @@ class Places:
 
 
 def find_places(order: ResolveOrder, files: BucketFiles) -> Places:
-    """Match the keys of the unsettled files with the settled ones; ``order.limit`` bounds the keys in memory."""
+    """Match the keys of the unsettled files with the settled ones; ``order.key_bytes`` bounds the keys in memory."""
     places = _Places()
     for span in key_ranges(order, files.unsettled) if files.unsettled else ():
         keys = _changed(order, files, span, places)

@@ -22,8 +22,9 @@ from lakebed.engine.scan import named
 from lakebed.storage.footer import Bounds, RowGroup
 from lakebed.storage.parquet_reader import ParquetFileReader
 
-_BATCH_BYTES = 64 * 1024 * 1024
 _VALUE_BYTES = 16
+SIZE = "size"
+"""The column of bytes in what ``KeyFile.spaced_keys`` gives."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,20 @@ class KeyFile:
     """The key columns under their own names."""
     where: Node | None
     """Only the rows with such keys are wanted."""
+    batch_bytes: int
+    """How much is read at a time, but for a row group, which is read whole."""
 
     @property
     def num_bytes(self) -> int:
         """About what all its key columns take in memory."""
         return sum(self._size(group) for group in self.groups)
 
-    def group_sizes(self) -> list[int]:
-        """The same for each group that has rows."""
-        return [self._size(group) for group in self.groups if group.num_rows]
-
     def frames(self, groups: Sequence[RowGroup]) -> Iterator[pl.DataFrame]:
         """The rows of these groups, in order, in frames of bounded size."""
         batch: list[RowGroup] = []
         size = 0
         for group in groups:
-            if batch and size + self._size(group) > _BATCH_BYTES:
+            if batch and size + self._size(group) > self.batch_bytes:
                 yield self.frame(batch)
                 batch, size = [], 0
             batch.append(group)
@@ -86,13 +85,17 @@ class KeyFile:
             pl.lit(0, pl.Int64).alias(POSITION),
         ).clear()
 
-    def first_keys(self) -> pl.DataFrame:
-        """The key of each group's first row; in a sorted file its smallest."""
-        names = [f.physical_name for f in self.key]
-        firsts = [next(self.reader.batches(names, 1, [g.index])) for g in self.groups if g.num_rows]
-        stored = self.stored.select(self.keys)
-        rows = _frame(adapt(pa.Table.from_batches(firsts), stored))
-        return rows.select(plain(pl.col(name), rows.schema[name]) for name in self.keys)
+    def spaced_keys(self, step: int) -> pl.DataFrame:
+        """Keys that lie about ``step`` bytes apart, with the ``size`` that each of them stands for."""
+        every = max(1, step * sum(group.num_rows for group in self.groups) // max(1, self.num_bytes))
+        found = [self._spaced(frame, every) for frame in self.frames(self.groups)]
+        return pl.concat(found) if found else self._spaced(self.frame([]), every)
+
+    def _spaced(self, rows: pl.DataFrame, every: int) -> pl.DataFrame:
+        """Each n-th key; a frame's first one is always there."""
+        spaced = rows.select(self.keys).gather_every(every)
+        bytes_of_row = self.num_bytes / max(1, sum(group.num_rows for group in self.groups))
+        return spaced.with_columns(pl.lit(every * bytes_of_row).alias(SIZE))
 
     def _size(self, group: RowGroup) -> int:
         return group.num_bytes + group.num_rows * _VALUE_BYTES * len(self.stored)
@@ -131,7 +134,7 @@ def open_keys(
         if not same:
             # Bounds of an older type: the rows are widened, and the bounds are not worth it.
             groups = tuple(replace(group, bounds=Bounds()) for group in groups)
-        yield KeyFile(reader, path, stored, order.layout.keys, groups, order.layout.key, where)
+        yield KeyFile(reader, path, stored, order.layout.keys, groups, order.layout.key, where, order.key_bytes)
 
 
 def _contiguous(groups: Sequence[RowGroup]) -> bool:

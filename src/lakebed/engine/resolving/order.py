@@ -14,7 +14,9 @@ from lakebed.core.schema import BYTE, MAPPING_NAME, Field, Struct
 from lakebed.engine.scan import ScanOrder
 from lakebed.storage.store import Store
 
-DEFAULT_LIMIT = 64 * MIB
+# The part of the memory limit for changed keys; sorting and matching make copies of them.
+_KEYS = 8
+_LEAST = MIB
 
 POSITION = "position"
 """The column of a row's place in its file."""
@@ -26,7 +28,8 @@ KIND = "kind"
 class ResolveOrder:
     """All that one resolution needs to know; small and serialisable.
 
-    ``limit`` bounds the bytes of changed keys in memory; beyond it the work goes key range by key range.
+    ``limit`` bounds the bytes of changed keys in memory (None: as ``writer_memory_limit`` wants it); beyond it the work
+    goes key range by key range.
     ``where``, a predicate on key columns only, leaves the other keys unresolved: their dead rows are not looked for.
     """
 
@@ -35,8 +38,13 @@ class ResolveOrder:
     metadata: Metadata
     key: KeySpec
     options: Options
-    limit: int = DEFAULT_LIMIT
+    limit: int | None = None
     where: Node | None = None
+
+    @cached_property
+    def key_bytes(self) -> int:
+        """How many bytes of changed keys are in memory at a time."""
+        return max(_LEAST, self.options.writer_memory_limit // _KEYS) if self.limit is None else self.limit
 
     @cached_property
     def layout(self) -> Layout:

@@ -9,12 +9,13 @@ import polars as pl
 
 from lakebed.core.actions import AddFile
 from lakebed.engine.resolving.bounds import bound_series
-from lakebed.engine.resolving.key_file import KeyFile, open_keys
+from lakebed.engine.resolving.key_file import SIZE, KeyFile, open_keys
 from lakebed.engine.resolving.order import ResolveOrder
 from lakebed.storage.footer import RowGroup
 
-_SIZE = "size"
 _PACKED = 32
+# Every file has so many keys in a range that decide where it ends: files of one batch all have the same keys' range.
+_FINENESS = 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class KeyRange:
 
 
 def key_ranges(order: ResolveOrder, files: Sequence[AddFile]) -> list[KeyRange]:
-    """Ranges that cover all keys, each with about ``limit`` bytes of the files' keys or less; mostly there is one."""
+    """Ranges that cover all keys, each with about ``key_bytes`` of the files' keys or less; mostly there is one."""
     if _surely_few(order, files):
         return [KeyRange()]
     sizes: list[pl.DataFrame] = []
@@ -57,25 +58,25 @@ def key_ranges(order: ResolveOrder, files: Sequence[AddFile]) -> list[KeyRange]:
     for add in files:
         with open_keys(order, add, sequence=sequence, kind=False) as file:
             total += file.num_bytes
-    if total <= order.limit:
+    if total <= order.key_bytes:
         return [KeyRange()]
+    step = order.key_bytes // (_FINENESS * len(files))
     for add in files:
         with open_keys(order, add, sequence=sequence, kind=False) as file:
-            if any(group.num_rows for group in file.groups):
-                sizes.append(file.first_keys().with_columns(pl.Series(_SIZE, file.group_sizes())))
-    return _cut(pl.concat(sizes), order.limit, order.layout.keys)
+            sizes.append(file.spaced_keys(step))
+    return _cut(pl.concat(sizes), order.key_bytes, order.layout.keys)
 
 
 def _surely_few(order: ResolveOrder, files: Sequence[AddFile]) -> bool:
     """Whether the log alone tells that the keys fit, so that no footer need be read."""
     # Sorted keys are packed tightly, but hardly ever beyond this factor.
-    return sum(add.size for add in files) * _PACKED <= order.limit
+    return sum(add.size for add in files) * _PACKED <= order.key_bytes
 
 
 def _cut(starts: pl.DataFrame, limit: int, by: Sequence[str]) -> list[KeyRange]:
-    """Ranges that begin where enough has been collected; ``starts`` are the groups' first keys and sizes."""
-    ordered = starts.group_by(by).agg(pl.col(_SIZE).sum()).sort(by)
-    number = ((pl.col(_SIZE).cum_sum() - pl.col(_SIZE)) // limit).alias("range")
+    """Ranges that begin where enough has been collected; ``starts`` are keys, and the sizes that they stand for."""
+    ordered = starts.group_by(by).agg(pl.col(SIZE).sum()).sort(by)
+    number = ((pl.col(SIZE).cum_sum() - pl.col(SIZE)) // limit).alias("range")
     firsts = ordered.with_columns(number).unique("range", keep="first", maintain_order=True).select(by)
     cuts = [firsts.slice(at, 1) for at in range(1, firsts.height)]
     return [KeyRange(low, high) for low, high in zip([None, *cuts], [*cuts, None], strict=True)]
