@@ -14,7 +14,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 from bench.spark_peers.contenders import CONTENDERS
-from bench.spark_peers.found import Found
+from bench.spark_peers.found import Found, chart_file
 
 matplotlib.rcParams["svg.hashsalt"] = "lakebed"  # the same figures make the same file
 
@@ -36,8 +36,8 @@ COLOURS = {
 def main(source: Path, target: Path) -> None:
     """All charts into a folder; their names go to the standard output."""
     found = Found.from_json(json.loads(source.read_text()))
-    drawn = [name for name, draw in CHARTS.items() if _save(draw(found), target / f"peers-{name}.svg")]
-    print(json.dumps([f"peers-{name}.svg" for name in drawn]))
+    drawn = [chart_file(name) for name, draw in CHARTS.items() if _save(draw(found), target / chart_file(name))]
+    print(json.dumps(drawn))
 
 
 def upserts(found: Found) -> Any:

@@ -83,7 +83,7 @@ class Contest:
     def _workload(self, found: Found, worker: Worker, workload: str) -> None:
         """A warm-up, and the runs; a run that fails is not tried again."""
         name, options = worker.contender.name, self._options
-        warm = worker.ask(self._warm.root, workload, "warm", options.limit)
+        warm = worker.ask(self._warm.root, workload, "warm", options.limit, flush=False)
         self._say(f"{workload}, {name}, warm-up: {warm.error or f'{warm.seconds:.1f} s'}")
         if warm.error:
             found.add(workload, name, warm)

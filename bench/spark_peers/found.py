@@ -100,5 +100,10 @@ class Found:
         return found
 
 
+def chart_file(name: str) -> str:
+    """The file of a chart."""
+    return f"peers-{name}.svg"
+
+
 def _of(steps: list[dict[str, Any]], step: str, what: str) -> list[float]:
     return [one[what] for one in steps if one["step"] == step and what in one]

@@ -18,7 +18,7 @@ from typing import Any
 from bench.spark_peers.contenders import ROOT, Contender
 from bench.spark_peers.memory import Watch, tree
 
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 """How long a session may take to start."""
 
 
@@ -79,12 +79,13 @@ class Worker:
         """Whether it can be asked for more."""
         return self._process.poll() is None
 
-    def ask(self, inputs: Path, workload: str, run: str, limit: float) -> Run:
+    def ask(self, inputs: Path, workload: str, run: str, limit: float, *, flush: bool = True) -> Run:
         """One run of a workload; its failure is part of the answer. A worker that takes too long is ended."""
         assert self._process.stdin is not None
         found, begun = Run(), time.monotonic()
         try:
-            self._process.stdin.write(json.dumps({"inputs": str(inputs), "workload": workload, "run": run}) + "\n")
+            request = {"inputs": str(inputs), "workload": workload, "run": run, "flush": flush}
+            self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
             while self._take(found, self._next(limit - (time.monotonic() - begun))):
                 pass

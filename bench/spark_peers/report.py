@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,14 +15,18 @@ from bench.peers.contenders import PEERS_PYTHON
 from bench.report import number
 from bench.report import render as render_lines
 from bench.spark_peers.contenders import BY_NAME, CONTENDERS, ROOT, yardstick
-from bench.spark_peers.found import Found
+from bench.spark_peers.found import Found, chart_file
 from bench.spark_peers.goals import lines
 from bench.spark_peers.workloads.names import WORKLOADS, Workload
 
 DOCS = ROOT / "docs" / "benchmarks"
 PAGE = "peers.md"
 BEGIN, END = '<!-- peers: written by `make bench-peers BENCH_ARGS="--publish"` -->', "<!-- peers: end -->"
-CHARTS = ("upserts", "trickle", "amplification", "disk", "memory")
+_OTHER_CHARTS = {
+    "amplification": "Bytes written for each byte given",
+    "disk": "Bytes on disk after all upserts",
+    "memory": "Peak memory",
+}
 
 
 def render(console: Console, found: Found) -> None:
@@ -82,14 +86,18 @@ def _side(found: Found, workload: Workload, name: str) -> list[str]:
 
 
 def errors(found: Found, workload: Workload) -> list[tuple[str, str]]:
-    """Who has no times, and why."""
-    named = {name for kind, name in found.runs if kind == workload.name}
-    told = [(one.name, found.error(workload.name, one.name)) for one in CONTENDERS if one.name in named]
-    return [(name, text) for name, text in told if text]
+    """Who has no times, and why; and what those who have refused something said."""
+    told = []
+    for contender in CONTENDERS:
+        runs = found.runs.get((workload.name, contender.name), [])
+        if runs and (text := found.error(workload.name, contender.name)):
+            told.append((contender.name, text))
+        told += [(contender.name, f"refused: {text}") for text in sorted({one for run in runs for one in run.said})]
+    return told
 
 
-def markdown(found: Found) -> str:
-    """What stands in the docs between the marks; charts are expected beside it."""
+def markdown(found: Found, charts: Sequence[str]) -> str:
+    """What stands in the docs between the marks, with the charts that were drawn, which are beside it."""
     facts, parts = found.facts, []
     parts.append(
         f"{facts['date']}; {facts['machine']}; load at start {facts['load at start']}; scale {facts['scale']} "
@@ -111,10 +119,12 @@ def markdown(found: Found) -> str:
         told = errors(found, workload)
         if told:
             parts.append("\n".join(f"- {name}: {_cell(text)}" for name, text in told))
-        if workload.name in CHARTS:
-            parts.append(f"![{workload.title}](peers-{workload.name}.svg)")
-    parts.append("### Bytes and memory")
-    parts += [f"![{name}](peers-{name}.svg)" for name in ("amplification", "disk", "memory")]
+        if chart_file(workload.name) in charts:
+            parts.append(f"![{workload.title}]({chart_file(workload.name)})")
+    others = {name: text for name, text in _OTHER_CHARTS.items() if chart_file(name) in charts}
+    if others:
+        parts.append("### Bytes and memory")
+        parts += [f"![{text}]({chart_file(name)})" for name, text in others.items()]
     if found.absent:
         parts.append("\n".join(f"- {name} did not take part: {_cell(text)}" for name, text in found.absent.items()))
     return "\n\n".join(parts)
@@ -135,9 +145,10 @@ def publish(found: Found, kept: Path, docs: Path) -> list[Path]:
     drawn = subprocess.run(order, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
     if drawn.returncode:
         raise RuntimeError(f"the charts were not drawn (exit code {drawn.returncode}); the error is above")
+    charts: list[str] = json.loads(drawn.stdout)
     before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(found)}\n\n{END}{rest.split(END)[1]}")
-    return [figures, *(docs / name for name in json.loads(drawn.stdout)), page]
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(found, charts)}\n\n{END}{rest.split(END)[1]}")
+    return [figures, *(docs / name for name in charts), page]
 
 
 def _done(found: Found) -> list[Workload]:

@@ -41,6 +41,8 @@ class Work:
     """Takes what has happened, as an object for JSON."""
     name: str
     """Part of the names of tables, so that every run has its own."""
+    flush: bool = True
+    """Whether everything is flushed to the disk before the clock starts; it need not while warming up."""
     digests: dict[str, list[Any]] = field(default_factory=dict)
     """Of expected rows, by their folders."""
 
@@ -67,7 +69,8 @@ class Work:
         """Do something by the clock. What it wrote below a table's folder counts, beside the bytes of its source."""
         before = {} if table is None or name == "load" else files(table.folder)
         gc.collect()
-        os.sync()  # what was written before must not be on this one's bill
+        if self.flush:
+            os.sync()  # what was written before must not be on this one's bill
         self.tell({"begin": name})
         cpu, begun = cpu_seconds(), time.perf_counter()
         result = act()

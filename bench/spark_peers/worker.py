@@ -45,7 +45,7 @@ def main(order: dict[str, Any]) -> None:
         places = Places(Path(request["inputs"]))
         sizes = Sizes(**json.loads((places.root / "sizes.json").read_text()))
         name = f"{request['workload']}_{request['run']}"
-        work = Work(spark, engine, places, sizes, tell, name, digests)
+        work = Work(spark, engine, places, sizes, tell, name, request["flush"], digests)
         module = importlib.import_module(f"bench.spark_peers.workloads.{request['workload']}")
         tell(_ended(lambda run=module.run, work=work: run(work)))  # type: ignore[misc]
     spark.stop()

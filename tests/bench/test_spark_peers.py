@@ -228,7 +228,11 @@ def test_the_report_has_ratios_and_failures() -> None:
     assert delta["upsert"] == "11.1 s (22.2)"
     assert (delta["written / given"], delta["on disk"], delta["peak memory"]) == ("3.00", "2.0 MiB", "1.50 GiB")
     assert errors(found, workload) == [("iceberg", "rows: expected [2], found [1]")]
-    text = markdown(found)
+    found.runs["upserts", "delta"][1].said.append("too late")
+    assert errors(found, workload)[0] == ("delta", "refused: too late")
+    text = markdown(found, ["peers-upserts.svg"])
+    assert "(peers-upserts.svg)" in text
+    assert "memory.svg" not in text
     assert "| delta | 4.2 |" in text
     assert "a \\| b" in text
     assert "hudi mor did not take part: no JARs" in text
