@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from cutting_proxy import Cut, CuttingProxy
+from cutting_proxy import Cut, CuttingProxy, proxied
 from table_under_test import PROTOCOL, Written, add, create, metadata, prepare
 
 from lakebed.core.commit import Kind, Landed
@@ -27,18 +27,20 @@ def direct(postgres: Callable[[], str]) -> str:
 
 
 @pytest.fixture
-def proxy(direct: str) -> Iterator[CuttingProxy]:
-    query = parse_qs(urlsplit(direct).query)
-    made = CuttingProxy(f"{query['host'][0]}/.s.PGSQL.{query['port'][0]}")
-    yield made
-    made.close()
+def through(direct: str) -> Iterator[tuple[CuttingProxy, str]]:
+    with proxied(direct) as made:
+        yield made
 
 
 @pytest.fixture
-def metastore(direct: str, proxy: CuttingProxy) -> Iterator[Metastore]:
+def proxy(through: tuple[CuttingProxy, str]) -> CuttingProxy:
+    return through[0]
+
+
+@pytest.fixture
+def metastore(through: tuple[CuttingProxy, str]) -> Iterator[Metastore]:
     """A metastore that is reached only through the proxy."""
-    url = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(direct).path}?sslmode=disable"
-    with open_metastore(url, patience=2) as opened:
+    with open_metastore(through[1], patience=2) as opened:
         yield opened
 
 

@@ -8,10 +8,25 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
+from urllib.parse import parse_qs, urlsplit
 
 Cut = Literal["before", "after", "at_once"]
 _COMMIT = b"COMMIT\x00"
+_VERSION = b"INSERT INTO lakebed_versions"
+
+
+@contextmanager
+def proxied(direct: str) -> Iterator[tuple[CuttingProxy, str]]:
+    """A proxy before the server of a database, and the URL of the database through it."""
+    query = parse_qs(urlsplit(direct).query)
+    proxy = CuttingProxy(f"{query['host'][0]}/.s.PGSQL.{query['port'][0]}")
+    try:
+        yield proxy, f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(direct).path}?sslmode=disable"
+    finally:
+        proxy.close()
 
 
 class CuttingProxy:
@@ -25,6 +40,8 @@ class CuttingProxy:
         self.refusing = False
         """Whether new connections are closed at once, as by a server that is away."""
         self.away_after_cut = False
+        self.versions_only = False
+        """Whether it cuts at no COMMIT but that of a new version of a table."""
         self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -55,12 +72,15 @@ class _Pair:
         self._client = client
         self._server = server
         self._swallowing = False
+        self._makes_version = False
 
     def client_to_server(self) -> None:
         try:
             while data := self._client.recv(65536):
+                self._makes_version |= _VERSION in data
                 cut = self._proxy.cut if _COMMIT in data else None
-                if cut is None:
+                if cut is None or (self._proxy.versions_only and not self._makes_version):
+                    self._makes_version &= _COMMIT not in data
                     self._server.sendall(data)
                     continue
                 self._proxy.cut = None
