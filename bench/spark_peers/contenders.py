@@ -116,7 +116,8 @@ CONTENDERS = (
         "3.5",
         PAIMON,
         bundle=True,
-        how="the same with deletion-vectors.enabled: writes look the old rows up",
+        how="the same with deletion-vectors.enabled: writes look the old rows up; changelog-producer = lookup in "
+        "workload 4",
     ),
     *(Contender(f"parquet {spark}", "plain:Plain", spark, how=_YARDSTICK) for spark in (OWN, "4.2", "4.1", "3.5")),
 )

@@ -53,6 +53,7 @@ class HudiTable(SqlTable):
         super().__init__(spark, name, shape, folder)
         crowd = {
             **engine.crowd,
+            "hoodie.table.type": engine.kind,  # the check of the concurrency mode looks at this name only
             "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
             "hoodie.clean.failed.writes.policy": "LAZY",
         }

@@ -22,6 +22,7 @@ class MergeOnRead(Engine):
     properties: ClassVar[dict[str, str]] = {}
     crowd: ClassVar[dict[str, str]] = {"write-only": "true"}
     """Several writers must not compact the same buckets."""
+    changes: ClassVar[dict[str, str]] = {}
 
     def table(self, name: str, shape: Shape) -> Table:
         """In the database that is made if it is not there."""
@@ -36,6 +37,8 @@ class DeletionVectors(MergeOnRead):
     properties: ClassVar[dict[str, str]] = {"deletion-vectors.enabled": "true"}
     crowd: ClassVar[dict[str, str]] = {}
     """Without compaction nobody would see what was written."""
+    changes: ClassVar[dict[str, str]] = {"changelog-producer": "lookup"}
+    """Changes are read from files that are not compacted yet, and those are not shown to readers of such tables."""
 
 
 class PaimonTable(SqlTable):
@@ -49,6 +52,8 @@ class PaimonTable(SqlTable):
 
         if shape.crowd:
             self._properties |= engine.crowd
+        if shape.changes:
+            self._properties |= engine.changes
 
     def load(self, rows: DataFrame) -> None:
         """CREATE TABLE and one insert."""
