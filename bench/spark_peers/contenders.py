@@ -83,7 +83,8 @@ CONTENDERS = (
         ICEBERG,
         bundle=True,
         how="format 3, merge-on-read with deletion vectors; bucket(4, id), sorted by key; MERGE with a "
-        "storage-partitioned join; rewrite_data_files to compact",
+        "storage-partitioned join; rewrite_data_files to compact; in workload 4 copy-on-write, because Iceberg tells "
+        "no changes of merge-on-read",
     ),
     Contender(
         "hudi mor",

@@ -119,7 +119,9 @@ def test_streams_are_killed_and_go_on(tmp_path: Path) -> None:
         sums = {row["g"]: (row["total"], row["rows"]) for row in lake.table("sums").to_arrow().to_pylist()}
         expected = {g: [n for id, n in rows.items() if id % GROUPS == g] for g in range(GROUPS)}
         assert sums == {g: (sum(ns), len(ns)) for g, ns in expected.items()}
-        assert list(lake.table("first").transactions().values()) == [FILES - 1]
+        # Spark may put two files in one batch: it notes files that it has seen before it notes the batch.
+        (batch,) = lake.table("first").transactions().values()
+        assert batch < FILES
         leave_nothing(lake)
 
 

@@ -95,7 +95,11 @@ class HudiTable(SqlTable):
     def compact(self) -> None:
         """Log files into base files; copy-on-write tables have none, their small files are clustered."""
         if self._merge_on_read:
-            self.spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', table => '{self.name}')")
+            # Without the option nothing is planned until there are five delta commits.
+            self.spark.sql(
+                f"CALL run_compaction(op => 'scheduleAndExecute', table => '{self.name}', "
+                "options => 'hoodie.compact.inline.max.delta.commits=1')"
+            )
         else:
             self.spark.sql(f"CALL run_clustering(op => 'scheduleAndExecute', table => '{self.name}')")
 

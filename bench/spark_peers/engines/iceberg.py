@@ -16,6 +16,8 @@ _PROPERTIES = {
     "write.merge.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
 }
+_CHANGES = dict.fromkeys(("write.delete.mode", "write.update.mode", "write.merge.mode"), "copy-on-write")
+"""Iceberg tells no changes of versions that have added deletes."""
 _CROWD = {"write.merge.isolation-level": "snapshot", "commit.retry.num-retries": "20"}
 
 
@@ -46,7 +48,7 @@ class IcebergTable(SqlTable):
         parts = [f"bucket({BUCKETS}, {self.shape.key[0]})"] if self.shape.key else []
         parts += [self.shape.partition] if self.shape.partition else []
         partition = f"PARTITIONED BY ({', '.join(parts)})" if parts else ""
-        properties = {**_PROPERTIES, **(_CROWD if self.shape.crowd else {})}
+        properties = {**_PROPERTIES, **(_CROWD if self.shape.crowd else {}), **(_CHANGES if self.shape.changes else {})}
         told = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
         self.spark.sql(
             f"CREATE TABLE {self.name} ({columns(rows, self.shape.key)}) USING iceberg {partition} "

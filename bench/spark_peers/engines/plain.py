@@ -34,6 +34,7 @@ class PlainTable(Table):
         self.shape = shape
         self._live = folder / "write-0"
         self._writes = 0
+        self._rewrites = 0
 
     def load(self, rows: DataFrame) -> None:
         """One write."""
@@ -100,7 +101,8 @@ class PlainTable(Table):
             writer.mode("append").parquet(str(self._live))
 
     def _rewrite(self, rows: DataFrame) -> None:
-        old, new = self._live, self.folder / f"rewritten-{self._live.name}"
+        self._rewrites += 1
+        old, new = self._live, self.folder / f"rewrite-{self._rewrites}"
         rows.write.parquet(str(new))
         self._live = new
         shutil.rmtree(old)
