@@ -216,7 +216,7 @@ def test_maintenance_passes_all_steps(steps: dict[str, list[Step]]) -> None:
     assert Step.VECTOR_WRITTEN in steps["deduplicate"]
 
 
-TRIED = (Step.COMPACT_WRITTEN, Step.COMMIT_DONE, Step.EXPIRE_FORGOTTEN, Step.VACUUM_CONDEMNED)
+TRIED = (Step.COMMIT_DONE, Step.EXPIRE_FORGOTTEN, Step.VACUUM_CONDEMNED)
 """Steps at which things hang in the air; the others are left to the soak."""
 
 

@@ -28,7 +28,8 @@ WORKER = Path(stream_worker.__file__)
 CHANGES = int(os.environ.get("STREAM_CHANGES", "1000000"))
 KILLS = int(os.environ.get("STREAM_KILLS", "10"))
 SEED = int(os.environ.get("STREAM_SEED", "7"))
-FILES = 25 * KILLS // 10
+FILES = 6 * KILLS
+"""More than the batches that run until the last kill."""
 PATIENCE = 900.0
 STARVED = "Timed out while waiting for the Python worker to connect back"
 """Spark gives a new process ten seconds, which are not enough on a machine with too much to do."""

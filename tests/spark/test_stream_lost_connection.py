@@ -182,7 +182,7 @@ def test_a_sink_whose_connection_is_cut(sink: Sink, through: tuple[CuttingProxy,
     check(sink, "spark-stream-query")
 
 
-@pytest.mark.parametrize("aborted", [False, True], ids=["", "aborted"])
+@pytest.mark.parametrize("aborted", [pytest.param(False, marks=pytest.mark.soak), True], ids=["", "aborted"])
 @cases(["append", "sums"], ["before", "after"], lambda kind, _: kind == "sums")
 def test_a_sink_that_never_learned_the_outcome(
     sink: Sink, through: tuple[CuttingProxy, str], cut: Cut, aborted: bool

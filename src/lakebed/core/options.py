@@ -51,7 +51,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("batch_size", "integer", 8192, "rows of one Arrow batch that a read yields", minimum=1),
     Option("max_row_group_rows", "integer", 250_000, "rows of one Parquet row group", minimum=1),
     Option("prefetch", "integer", 2, "files that a scan reads ahead; 0 reads one after the other"),
-    Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, or of a compaction", minimum=1),
+    Option("writer_memory_limit", "size", 512 * MIB, "memory of a writer, of settling or of a compaction", minimum=1),
     Option("key_cache_size", "size", 256 * MIB, "key columns that the process keeps for settling; 0 keeps none"),
     Option("file_target_size", "size", 128 * MIB, "size of a data file that compaction aims at", minimum=1),
     Option(
