@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.soak]
 HERE = Path(__file__).parent
 EXECUTOR = 1024
 BUCKET = 4096
-HEAP = 456
+HEAP = 480
 """About the smallest that Spark takes."""
 LIMIT = 24
 
