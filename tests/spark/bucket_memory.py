@@ -108,6 +108,10 @@ def session(heap: int) -> Any:
         "spark.executor.memory": f"{heap}m",
         # A small JVM: no tables of a parallel collector, no optimising compiler, and the heap shrinks again.
         "spark.executor.extraJavaOptions": SMALL_JVM,
+        # What is freed goes back to the system, as docs/spark.md recommends for small executors.
+        "spark.executorEnv.MALLOC_ARENA_MAX": "1",
+        "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1000000",
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
         "spark.network.timeout": "600s",
         "spark.sql.shuffle.partitions": "1",
     }
