@@ -14,6 +14,7 @@ from lakebed.core.steps import Step, observe
 ROWS = 400
 """Enough that vectors are not inline."""
 NEW_ROWS = [{"id": i, "v": 1} for i in range(0, ROWS, 2)] + [{"id": 9000 + i, "v": 1} for i in range(10)]
+MOST_ROWS = [{"id": i, "v": 2} for i in range(ROWS) if i % 8]
 DELETED = [{"id": i} for i in range(0, ROWS, 2)]
 AT_ONCE = timedelta(0)
 
@@ -27,12 +28,16 @@ class Order:
     table: str
     operation: str
     step: Step
+    time: int = 1
+    """Which of the times that it comes to the step."""
 
 
 def operate(table: lakebed.Table, operation: str) -> None:
     """The one thing; what ``upsert`` does depends on the table's own ``merge``."""
     if operation == "upsert":
         table.upsert(NEW_ROWS)
+    elif operation == "replace most":
+        table.upsert(MOST_ROWS)
     elif operation == "delete":
         table.delete(DELETED)
     elif operation == "settle":
@@ -54,10 +59,14 @@ def main(pipe: Connection) -> None:
     except EOFError:
         return
     table = lakebed.connect(order.warehouse, order.metastore).table(order.table)
+    left = order.time
 
     def die(step: Step) -> None:
+        nonlocal left
         if step is order.step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     observe(die)
     operate(table, order.operation)

@@ -123,6 +123,7 @@ def shapes(draw: st.DrawFn) -> Shape:
         "checkpoint-interval": 3,
         "dynamic-bucket.target-rows": 4,
         "compaction-small-files": 2,
+        "compact-on-write": draw(st.sampled_from([0, 1])),
     }
     values, rules, kinds = _engine(draw, engine, properties)
     made = Rules(key=key, sequence=sequence, engine=engine, **rules)

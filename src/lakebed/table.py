@@ -16,12 +16,13 @@ from lakebed.core.commit import Claim, Committed, Kind, Recompute
 from lakebed.core.errors import CommitUnknownError, ConflictError, FileMissingError, InputError, NotFoundError
 from lakebed.core.instant import to_duration_ms, to_millis
 from lakebed.core.predicate import Node, parse
+from lakebed.engine.compact_after import look_after
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.expire import expire
 from lakebed.engine.land import cleaned_is_conflict, land
 from lakebed.engine.lease import Lease
 from lakebed.engine.load_files import LOADED
-from lakebed.engine.maintain import Maintained, compact, settle, settle_after, settled_on_read
+from lakebed.engine.maintain import Maintained, compact, settle, settled_on_read
 from lakebed.engine.point import ReadPoint, StoredPoint
 from lakebed.engine.publication import checkpoint, publish_versions
 from lakebed.engine.restore import restore
@@ -124,7 +125,7 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
         return self._as_commit(found[0] if found else expired, repeated=True)
 
     def _landed(self, draft: Draft, done: Committed) -> Commit:
-        settle_after(draft)
+        look_after(draft)
         kind = draft.claims[-1].kind
         return self._as_commit(
             VersionRecord(done.version, done.timestamp, kind, done.commit_id, draft.info, draft.published)

@@ -7,9 +7,9 @@ from types import TracebackType
 
 from lakebed.core.commit import Committed, Recompute
 from lakebed.core.errors import ConflictError, InputError, NotFoundError
+from lakebed.engine.compact_after import look_after
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.land import cleaned_is_conflict, discard, land
-from lakebed.engine.maintain import settle_after
 from lakebed.engine.point import DraftPoint, ReadPoint
 from lakebed.metastore import Metastore
 from lakebed.writable import Writable
@@ -116,7 +116,7 @@ class Transaction:
                 fix="nothing was changed; run the transaction again",
             )
         for draft in changed:
-            settle_after(draft)
+            look_after(draft)
         self.versions = dict(zip((d.handle.name for d in changed), map(_version, done), strict=True))
         return self.versions
 

@@ -68,6 +68,12 @@ def _positive(text: str) -> str:
     return str(int(text))
 
 
+def _not_negative(text: str) -> str:
+    if not text.isdecimal():
+        raise ValueError("a whole number of at least 0")
+    return str(int(text))
+
+
 def _duration(text: str) -> str:
     try:
         to_duration_ms(text)
@@ -173,6 +179,14 @@ PROPERTIES: Mapping[str, Property] = {
             "false",
             "a read of the newest version keeps what it has to settle, as a commit",
             _boolean,
+            keyed=True,
+        ),
+        Property(
+            "compact-on-write",
+            "lakebed.compact-on-write",
+            "100000",
+            "dead rows, in files almost dead, from which an upsert that settles rewrites them; 0 for never",
+            _not_negative,
             keyed=True,
         ),
         Property(

@@ -43,7 +43,7 @@ from lakebed.engine.tracked_scan import DELETING, tracked
 from lakebed.engine.vectors import replaced_tombstones
 from lakebed.engine.write import WriteOrder
 
-__all__ = ["BucketOf", "Rewritten", "choose", "rewrite"]
+__all__ = ["BucketOf", "Rewritten", "choose", "rewrite", "waste"]
 
 BucketOf = Callable[[pa.Table], pa.Array]
 """The bucket numbers of rows, by the table's present column names."""
@@ -84,7 +84,7 @@ def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, f
     many = 2 if full else max(2, int(value_of("compaction-small-files", metadata.configuration)))
     groups = []
     for files in _by_partition([s for s in sources if not is_unsettled(s.add)]).values():
-        wasteful = [s for s in files if (_waste(s, spec) > 0 if full else _waste(s, spec) >= ratio)]
+        wasteful = [s for s in files if (waste(s, spec) > 0 if full else waste(s, spec) >= ratio)]
         small = [s for s in files if s not in wasteful and s.add.size * _SMALL < options.file_target_size]
         packs = len(small) + bool(wasteful) >= many
         chosen = [s for s in files if s in wasteful or (packs and s in small)]
@@ -93,7 +93,7 @@ def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, f
     return groups
 
 
-def _waste(source: Source, spec: KeySpec | None) -> float:
+def waste(source: Source, spec: KeySpec | None) -> float:
     """The share of a file's rows that a rewrite would drop."""
     vector = source.add.deletion_vector
     dead = len(source.dead) if source.dead is not None else vector.cardinality if vector else 0

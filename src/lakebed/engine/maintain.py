@@ -6,7 +6,7 @@ import random
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -135,6 +135,13 @@ def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
     key = KeySpec.of(draft.metadata)
     if where is not None:
         _refuse_rows(draft, where, key)
+    return rewrite_units(draft, key, _packed_units(draft.live(where), key), full=full)
+
+
+def rewrite_units(
+    draft: Draft, key: KeySpec | None, units: Mapping[Unit, Sequence[AddFile]], *, full: bool
+) -> Maintained:
+    """Rewrite those of the files of settled units that are worth it, in one commit."""
     workload = Workload(
         work=lambda prefix: CompactOrder.of(draft, key, full=full, prefix=prefix).compact,
         size=size_of,
@@ -142,8 +149,8 @@ def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
         threads=COMPACT_THREADS,
         measure="buckets",
     )
-    units = CompactOrder.of(draft, key, full=full).worth_it(_packed_units(draft.live(where), key))
-    return _land_rewritten(draft, workload.run(draft, list(units.items())))
+    chosen = CompactOrder.of(draft, key, full=full).worth_it(units)
+    return _land_rewritten(draft, workload.run(draft, list(chosen.items())))
 
 
 def _land_rewritten(draft: Draft, made: Sequence[Matched]) -> Maintained:

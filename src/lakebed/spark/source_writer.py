@@ -25,12 +25,12 @@ from lakebed.core.keyed import KeySpec
 from lakebed.core.predicate import parse
 from lakebed.core.properties import value_of
 from lakebed.core.schema import Struct
+from lakebed.engine.compact_after import look_after
 from lakebed.engine.draft import Draft, LeftoverWarning
 from lakebed.engine.fit import fitted
 from lakebed.engine.incoming import Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.land import cleaned_is_conflict, land
-from lakebed.engine.maintain import settle_after
 from lakebed.engine.overwrite import append, overwrite_all, overwrite_partitions, overwrite_where
 from lakebed.engine.upsert import key_of, row_kinds_of, upsert, upsert_order
 from lakebed.engine.upsert_order import Upserted, UpsertOrder
@@ -240,7 +240,7 @@ class LakebedWriter(DataSourceArrowWriter):
             raise self._overtaken(table)
         if self._shared and (not outcome or outcome[0].repeated or not _all_stay(draft, done)):
             self._remove_unused(table, done)
-        settle_after(draft)
+        look_after(draft)
 
     def _has_landed(self, table: Table) -> bool:
         """Whether the transaction is in the table; the commit asks again, and then nobody can come between."""
