@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lakebed
+from lakebed.spark.job import slots
 
 pytestmark = pytest.mark.spark
 
@@ -98,7 +99,8 @@ def test_upserts_in_every_bucket_mode(shuffled: lakebed.Warehouse, spark: Any, m
 def test_a_shuffle_is_made_where_it_pays_or_is_wanted(
     spark: Any, tmp_path: Path, shuffle: str, buckets: int, files: int
 ) -> None:
-    """Without one each of the three tasks writes a file for every bucket."""
+    """Without one each of the three tasks writes a file for every bucket. Who knows no number of tasks shuffles."""
+    files = buckets if shuffle == "auto" and slots(spark) is None else files
     with lakebed.connect(tmp_path / "warehouse", spark=spark, shuffle=shuffle) as lake:
         table = lake.create_table("t", SCHEMA, primary_key=["id"], buckets=buckets, merge="on-read")
         table.upsert(spark.range(0, 2000, 1, 3))
