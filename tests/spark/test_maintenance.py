@@ -76,6 +76,20 @@ def test_what_an_upsert_touches_is_settled_by_a_job_where_it_is_much(
     assert live(table) == [*people(0, 10, "a"), *people(10, 30, "b")]
 
 
+def test_a_frame_upserted_leaves_no_file_that_is_almost_dead(
+    jobs: lakebed.Warehouse, spark: Any, job_count: list[int]
+) -> None:
+    given = {"primary_key": ["id"], "buckets": 20, "properties": {"compact-on-write": 1}}
+    table = jobs.create_table("t", "id BIGINT, name STRING", **given)
+    table.upsert(spark.createDataFrame(people(0, 500, "a"), "id BIGINT, name STRING"))
+    done = table.upsert(spark.createDataFrame(people(50, 500, "b"), "id BIGINT, name STRING"))
+    assert [commit.operation for commit in table.history(2)] == ["compact", "upsert"]
+    assert done.version == table.version - 1
+    assert len(job_count) == 1
+    assert all(file["dead_rows"] < 0.75 * file["rows"] for file in table.files().to_pylist())
+    assert live(table) == [*people(0, 50, "a"), *people(50, 500, "b")]
+
+
 def test_compaction_without_a_key(jobs: lakebed.Warehouse, job_count: list[int]) -> None:
     table = jobs.create_table("t", "id BIGINT, name STRING", partition_by=["name"])
     for n in range(4):
