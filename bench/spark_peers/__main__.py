@@ -22,7 +22,7 @@ from bench.servers import scratch
 from bench.spark_peers.contenders import BY_NAME, Contender, chosen
 from bench.spark_peers.contest import Contest, Options, java
 from bench.spark_peers.found import Found
-from bench.spark_peers.report import DOCS, publish, render
+from bench.spark_peers.report import DOCS, PAGE, publish, render
 from bench.spark_peers.sizes import Sizes
 from bench.spark_peers.workloads.names import WORKLOADS, named
 
@@ -49,7 +49,7 @@ def main() -> int:
     found = Found.from_json(json.loads(kept.read_text()))
     render(console, found)
     if arguments.publish:
-        for path in publish(found, kept, arguments.docs):
+        for path in publish(found, kept, arguments.docs, arguments.page):
             console.print(f"written: {path}", highlight=False)
     return int(any(run.error and not run.missing for runs in found.runs.values() for run in runs))
 
@@ -99,6 +99,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--reuse", type=Path, help="show (or publish) the figures of this file; measure nothing")
     parser.add_argument("--publish", action="store_true", help="write table and charts into the docs")
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder that they go to")
+    parser.add_argument("--page", default=PAGE, help="the page there that they are for; %(default)s")
     return parser.parse_args()
 
 

@@ -34,9 +34,10 @@ COLOURS = {
 
 
 def main(source: Path, target: Path) -> None:
-    """All charts into a folder; their names go to the standard output."""
+    """All charts into a folder, named as the file of figures is; their names go to the standard output."""
     found = Found.from_json(json.loads(source.read_text()))
-    drawn = [chart_file(name) for name, draw in CHARTS.items() if _save(draw(found), target / chart_file(name))]
+    files = {chart_file(name, source.stem): draw for name, draw in CHARTS.items()}
+    drawn = [name for name, draw in files.items() if _save(draw(found), target / name)]
     print(json.dumps(drawn))
 
 

@@ -100,9 +100,9 @@ class Found:
         return found
 
 
-def chart_file(name: str) -> str:
-    """The file of a chart."""
-    return f"peers-{name}.svg"
+def chart_file(name: str, page: str) -> str:
+    """The file of a chart of a page of the docs."""
+    return f"{page}-{name}.svg"
 
 
 def _of(steps: list[dict[str, Any]], step: str, what: str) -> list[float]:

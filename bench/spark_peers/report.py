@@ -20,7 +20,8 @@ from bench.spark_peers.goals import lines
 from bench.spark_peers.workloads.names import WORKLOADS, Workload
 
 DOCS = ROOT / "docs" / "benchmarks"
-PAGE = "peers.md"
+PAGE = "peers"
+"""Of the docs, unless another is named."""
 BEGIN, END = '<!-- peers: written by `make bench-peers BENCH_ARGS="--publish"` -->', "<!-- peers: end -->"
 _OTHER_CHARTS = {
     "amplification": "Bytes written for each byte given",
@@ -96,8 +97,8 @@ def errors(found: Found, workload: Workload) -> list[tuple[str, str]]:
     return told
 
 
-def markdown(found: Found, charts: Sequence[str]) -> str:
-    """What stands in the docs between the marks, with the charts that were drawn, which are beside it."""
+def markdown(found: Found, charts: Sequence[str], stem: str = PAGE) -> str:
+    """What stands on a page between the marks, with the charts that were drawn, which are beside it."""
     facts, parts = found.facts, []
     parts.append(
         f"{facts['date']}; {facts['machine']}; load at start {facts['load at start']}; scale {facts['scale']} "
@@ -119,23 +120,23 @@ def markdown(found: Found, charts: Sequence[str]) -> str:
         told = errors(found, workload)
         if told:
             parts.append("\n".join(f"- {name}: {_cell(text)}" for name, text in told))
-        if chart_file(workload.name) in charts:
-            parts.append(f"![{workload.title}]({chart_file(workload.name)})")
-    others = {name: text for name, text in _OTHER_CHARTS.items() if chart_file(name) in charts}
-    if others:
+        if (chart := chart_file(workload.name, stem)) in charts:
+            parts.append(f"![{workload.title}]({chart})")
+    others = {chart_file(what, stem): text for what, text in _OTHER_CHARTS.items()}
+    if others.keys() & set(charts):
         parts.append("### Bytes and memory")
-        parts += [f"![{text}]({chart_file(name)})" for name, text in others.items()]
+        parts += [f"![{text}]({chart})" for chart, text in others.items() if chart in charts]
     if found.absent:
         parts.append("\n".join(f"- {name} did not take part: {_cell(text)}" for name, text in found.absent.items()))
     return "\n\n".join(parts)
 
 
-def publish(found: Found, kept: Path, docs: Path) -> list[Path]:
-    """Put the table, the charts and the figures into the docs; all that was written.
+def publish(found: Found, kept: Path, docs: Path, stem: str = PAGE) -> list[Path]:
+    """Put the table, the charts and the figures into a page of the docs; all that was written.
 
     Raises RuntimeError if the page has no place for them or a chart could not be drawn.
     """
-    page, figures = docs / PAGE, docs / "peers.json"
+    page, figures = docs / f"{stem}.md", docs / f"{stem}.json"
     text = page.read_text()
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise RuntimeError(f"{page} should have the lines {BEGIN!r} and {END!r} once each, where the tables go")
@@ -147,7 +148,7 @@ def publish(found: Found, kept: Path, docs: Path) -> list[Path]:
         raise RuntimeError(f"the charts were not drawn (exit code {drawn.returncode}); the error is above")
     charts: list[str] = json.loads(drawn.stdout)
     before, rest = text.split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(found, charts)}\n\n{END}{rest.split(END)[1]}")
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(found, charts, stem)}\n\n{END}{rest.split(END)[1]}")
     return [figures, *(docs / name for name in charts), page]
 
 

@@ -247,5 +247,5 @@ def test_goals_compare_with_the_default_of_lakebed() -> None:
 
 
 def test_the_page_has_a_place_for_the_figures() -> None:
-    text = (DOCS / PAGE).read_text()
+    text = (DOCS / f"{PAGE}.md").read_text()
     assert text.count(BEGIN) == text.count(END) == 1
