@@ -70,6 +70,10 @@ OPTIONS: tuple[Option, ...] = (
         "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
     ),
     Option(
+        "read_here", "size", 8 * MIB,
+        "size of files up to which the driver reads what a predicate leaves of a table, or changes, for a DataFrame",
+    ),
+    Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
         also=("fs.defaultFS",), deprecated=("fs.default.name",),
     ),
@@ -125,6 +129,7 @@ class Options:
     shuffle: str = "auto"
     progress: bool = True
     broadcast_limit: int = 128 * MIB
+    read_here: int = 8 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None

@@ -59,6 +59,12 @@ def arrow_frame(session: SparkSession, order: FrameOrder, sources: Sources, sche
     return orders_frame(session, work).mapInArrow(_read, schema)
 
 
+def local_frame(session: SparkSession, work: Slice, schema: StructType) -> DataFrame:
+    """The rows of a slice, which this process reads now."""
+    rows = pa.Table.from_batches(work.batches(), described_schema(work.scan, work.metadata_columns))
+    return session.createDataFrame(rows if rows.num_rows else [], schema)
+
+
 def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _, order in orders_in(batches):
         yield from order.batches()

@@ -56,10 +56,13 @@ def change_schema(order: ChangeOrder) -> StructType:
 
 
 def change_frame(session: SparkSession, order: ChangeOrder, steps: Sequence[Step | RawStep]) -> DataFrame:
-    """The change rows, which are found out when the frame is read."""
+    """The change rows, which are found out when the frame is read; now, by this process, if that is little work."""
     work = change_slices(order, steps)
     if not work:
         return session.createDataFrame([], change_schema(order))
+    if sum(step.size for step in steps) <= order.scan.options.read_here:
+        rows = pa.Table.from_batches([batch for part in work for batch in part.batches()], order.output)
+        return session.createDataFrame(rows if rows.num_rows else [], change_schema(order)).coalesce(1)
     return orders_frame(session, work).mapInArrow(_read, change_schema(order))
 
 

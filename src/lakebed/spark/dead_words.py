@@ -1,7 +1,7 @@
 """Dead rows as Spark looks them up: one array with a bit for each row of each file, in 64-bit words.
 
-It is the value of a scalar subquery, so that finding a row's bit is indexing an array, and nothing is joined. Each task
-gets a copy of it; when that would be too much, ``dead_blocks`` has another form.
+It is a constant, or the value of a scalar subquery, so that finding a row's bit is indexing an array, and nothing is
+joined. Each task gets a copy of it; when that would be too much, ``dead_blocks`` has another form.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16 * 1024 * 1024
 """The words of a scan that are worth a copy for each task: those of a hundred million rows."""
+FEW_BYTES = 32 * 1024
+"""Up to so many they are part of the plan, which spares the job of a subquery: those of a quarter of a million rows."""
 WORD_BITS = 6
 WORD_ROWS = 1 << WORD_BITS
 
@@ -36,7 +38,7 @@ class HoledFile:
     @property
     def words(self) -> int:
         """How many words have a bit for each of its rows."""
-        return -(-max(self.rows, self.dead.max() + 1) // WORD_ROWS)
+        return -(-max(self.rows, self.dead.max() + 1 if self.dead else 0) // WORD_ROWS)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,14 @@ class DeadWords:
         """
         return pa.concat_arrays([_words(file) for file in self.files])
 
+    def text(self) -> str:
+        """The array of the words as SQL, which Spark folds to a constant.
+
+        >>> DeadWords([HoledFile(BitMap64([0]), 65)]).text()
+        "from_json('[1,0]', 'array<bigint>')"
+        """
+        return numbers(self.array().to_pylist())
+
     def column(self, session: SparkSession) -> Column:
         """The array of the words, the same for every row."""
         from pyspark.sql.types import ArrayType, LongType, StructField, StructType
@@ -76,6 +86,15 @@ class DeadWords:
         # Spark looks for nulls among the words unless it knows that there are none.
         schema = StructType([StructField("words", ArrayType(LongType(), containsNull=False), nullable=False)])
         return session.createDataFrame(pa.table([row], names=["words"]), schema).scalar()
+
+
+def numbers(values: Sequence[int]) -> str:
+    """An array of whole numbers as SQL, which Spark folds to a constant; ``array(…)`` would be an expression for each.
+
+    >>> numbers([1, -2])
+    "from_json('[1,-2]', 'array<bigint>')"
+    """
+    return f"from_json('[{','.join(map(str, values))}]', 'array<bigint>')"
 
 
 def _words(file: HoledFile) -> pa.Int64Array:

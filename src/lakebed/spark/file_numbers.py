@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FILE_BITS = 24
 """A scan has fewer files than that power of two, and fewer partitions than twice that."""
+FILE_MASK = (1 << FILE_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,6 @@ class NumberedFiles:
         return _lookup([None if fact is None else str(fact) for fact in facts], kind, ordinal_of(number))
 
 
-_MASK = (1 << FILE_BITS) - 1
 _PLAIN = re.compile(r"[\w=,@+~-][\w=,@+~.-]*(?:/[\w=,@+~-][\w=,@+~.-]*)*", re.ASCII)
 SPARK_SCHEMES = {"s3": "s3a"}
 
@@ -119,7 +119,7 @@ def _is_plain(path: str) -> bool:
 
 def ordinal_of(number: Column) -> Column:
     """The ordinal of the file with that number."""
-    return number.bitwiseAND(_MASK)
+    return number.bitwiseAND(FILE_MASK)
 
 
 def _partition_of(number: Column) -> Column:

@@ -12,10 +12,10 @@ from lakebed.core.errors import InputError, StorageError
 from lakebed.core.predicate import render
 from lakebed.core.schema import LONG, STRING, Field, Struct
 from lakebed.core.schema_spark import to_spark
-from lakebed.engine.distribution import ARROW, NATIVE, FrameOrder
+from lakebed.engine.distribution import ARROW, AUTO, NATIVE, FrameOrder
 from lakebed.engine.scan import by_field_id, known_dead
 from lakebed.engine.source import MergedRows, Source, Sources
-from lakebed.spark.arrow_scan import arrow_frame
+from lakebed.spark.arrow_scan import Slice, arrow_frame, local_frame
 from lakebed.spark.conditions import untranslatable
 from lakebed.spark.dead_blocks import most_bytes
 from lakebed.spark.file_schema import outwardly
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _VECTOR_THREADS = 8
+_FEW_VECTORS = 16
+"""Up to so many are read one after the other: threads would cost more."""
 _FACTS = {"_file": STRING, "_row_index": LONG, "_commit_version": LONG, "_bucket": LONG, "_partition": STRING}
 
 
@@ -39,6 +41,8 @@ class FramePlan:
     arrow: Sources = field(repr=False)
     """What the engine reads, in tasks of Spark."""
     why: str
+    here: Sources = field(default=(), repr=False)
+    """What this process reads itself."""
 
     @property
     def text(self) -> str:
@@ -56,7 +60,9 @@ class FramePlan:
             lines.append(
                 f"arrow scan of {len(self.arrow) - merged} file(s), and of the merged rows of {merged} bucket(s)"
             )
-        if not self.native and not self.arrow:
+        if self.here:
+            lines.append(f"{len(self.here)} file(s) read by this process when the frame is made")
+        if not self.native and not self.arrow and not self.here:
             lines.append("no file is read")
         return "\n".join(lines)
 
@@ -75,6 +81,9 @@ class Frames:
         Raises InputError if the native scan is demanded where it is not possible.
         """
         sources = order.point.sources(order.scan.predicate)
+        if order.engine == AUTO and _is_little(order, sources):
+            plan = FramePlan(order, (), (), "so little is left to read that a job would take longer", sources)
+            return self._built(plan), plan
         why = self._why_arrow(order)
         if why is None:
             try:
@@ -112,7 +121,18 @@ class Frames:
             parts.append(native_frame(self._session, order, plan.native))
         if plan.arrow:
             parts.append(arrow_frame(self._session, order, plan.arrow, schema))
+        if plan.here:
+            parts.append(
+                local_frame(self._session, Slice(order.scan, order.metadata_columns, tuple(plan.here)), schema)
+            )
         return reduce(lambda left, right: left.unionAll(right), parts or [self._session.createDataFrame([], schema)])
+
+
+def _is_little(order: FrameOrder, sources: Sequence[Source | MergedRows]) -> bool:
+    """Whether a predicate leaves so little that this process has read it before Spark would have begun to."""
+    if order.scan.predicate is None or not sources or any(isinstance(source, MergedRows) for source in sources):
+        return False
+    return sum(source.add.size for source in sources if isinstance(source, Source)) <= order.scan.options.read_here
 
 
 def _place(order: FrameOrder) -> tuple[str, str]:
@@ -143,8 +163,12 @@ def _native_plan(order: FrameOrder, sources: Sources) -> FramePlan:
 
 def _live_files(order: FrameOrder, sources: Sequence[Source]) -> list[LiveFile]:
     holed = [source for source in sources if source.dead is not None or source.add.deletion_vector is not None]
-    with ThreadPoolExecutor(_VECTOR_THREADS, "lakebed-vectors") as pool:
-        dead = dict(zip(map(id, holed), pool.map(lambda source: known_dead(order.scan, source), holed), strict=True))
+    if len(holed) <= _FEW_VECTORS and order.scan.store.location.is_local:
+        dead = {id(source): known_dead(order.scan, source) for source in holed}
+    else:
+        with ThreadPoolExecutor(_VECTOR_THREADS, "lakebed-vectors") as pool:
+            found = pool.map(lambda source: known_dead(order.scan, source), holed)
+            dead = dict(zip(map(id, holed), found, strict=True))
     return [LiveFile(source, dead.get(id(source))) for source in sources]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
@@ -18,8 +18,8 @@ from lakebed.engine.source import Source
 from lakebed.engine.tracked_scan import tracking_fields
 from lakebed.spark.conditions import condition, quoted
 from lakebed.spark.dead_blocks import BLOCK_BITS, BLOCK_KEY_BITS, BLOCK_WORDS, KEY, WORDS, dead_blocks
-from lakebed.spark.dead_words import MOST_BYTES, WORD_BITS, WORD_ROWS, DeadWords, HoledFile
-from lakebed.spark.file_numbers import NumberedFiles, ordinal_of
+from lakebed.spark.dead_words import FEW_BYTES, MOST_BYTES, WORD_BITS, WORD_ROWS, DeadWords, HoledFile, numbers
+from lakebed.spark.file_numbers import FILE_MASK, NumberedFiles, ordinal_of
 from lakebed.spark.file_schema import has_floats, is_renamed, physical, spark_type
 from lakebed.spark.manifest import write_manifest
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _ROW = "row"
+_HIDDEN = "_metadata"
+_ONE_SCAN = 64 * 1024 * 1024
 _READ_OPTIONS = {
     "recursiveFileLookup": "true",  # partition values come from the log, never from names of directories
     "ignoreMissingFiles": "false",  # whatever the session says: a file that is gone is an error, not fewer rows
@@ -51,14 +53,39 @@ class LiveFile:
 
 
 def native_frame(session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> DataFrame:
-    """The live rows of the files. Files without dead rows are a scan of their own, which joins nothing.
+    """The live rows of the files. Files without dead rows are a scan of their own, which looks nothing up, unless all
+    files together are so small that a second scan costs more.
 
     Raises StorageError if the list of files cannot be written, and what Spark raises if it cannot read it.
     """
     whole = [file for file in files if not file.dead]
     holed = [file for file in files if file.dead]
-    parts = [_Scan.of(session, order, part).frame() for part in (whole, holed) if part]
+    small = sum(file.source.add.size for file in files) <= _ONE_SCAN
+    parts = [_Scan.of(session, order, part).frame() for part in ((files,) if small else (whole, holed)) if part]
     return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+@dataclass(frozen=True)
+class _Hidden:
+    """What Spark's reader tells of a row besides its columns. Made when it is asked for: it costs messages."""
+
+    raw: DataFrame
+
+    @cached_property
+    def _column(self) -> Column:
+        return self.raw.metadataColumn(_HIDDEN)
+
+    @cached_property
+    def row(self) -> Column:
+        """The position in the file."""
+        return self._column["row_index"]
+
+    @cached_property
+    def number(self) -> Column:
+        """The number of the file."""
+        from pyspark.sql import functions as F
+
+        return F.unix_millis(self._column["file_modification_time"])
 
 
 @dataclass(frozen=True)
@@ -81,18 +108,22 @@ class _Scan:
 
         scan = self.order.scan
         raw = self._raw()
-        hidden = raw.metadataColumn("_metadata")
-        number = F.unix_millis(hidden["file_modification_time"])
-        columns = [self._column(f, number) for f in scan.needed]
-        facts = [self._fact(name, number, hidden).alias(name) for name in self.order.metadata_columns]
+        hidden = _Hidden(raw)
+        columns = [self._column(f, hidden) for f in scan.needed]
+        facts = [self._fact(name, hidden).alias(name) for name in self.order.metadata_columns]
         words = self._words()
         own = self._own_prefix()
         places = []
         if words is None and any(self.dead):
-            block = F.shiftleft(ordinal_of(number), BLOCK_KEY_BITS) + F.shiftright(hidden["row_index"], BLOCK_BITS)
-            places = [block.alias(own + KEY), hidden["row_index"].alias(own + _ROW)]
-        live = raw if words is None else raw.filter(self._is_alive(words, number, hidden["row_index"]))
-        rows = live.select(*columns, *facts, *places)
+            block = F.shiftleft(ordinal_of(hidden.number), BLOCK_KEY_BITS) + F.shiftright(hidden.row, BLOCK_BITS)
+            places = [block.alias(own + KEY), hidden.row.alias(own + _ROW)]
+        live = raw if words is None else raw.filter(self._is_alive(words, hidden))
+        texts = [column for column in columns if isinstance(column, str)]
+        if len(texts) == len(columns) and not facts and not places:
+            rows = live.selectExpr(*texts)
+        else:
+            named = [F.expr(column) if isinstance(column, str) else column for column in columns]
+            rows = live.select(*named, *facts, *places)
         if scan.predicate is not None:
             rows = rows.filter(condition(scan.predicate))
         if places:
@@ -105,21 +136,29 @@ class _Scan:
         """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
         files = []
         for add, dead in zip(self.numbered.files, self.dead, strict=True):
-            if not dead or add.num_records is None:
+            if add.num_records is None:
                 return None
-            files.append(HoledFile(dead, add.num_records))
+            files.append(HoledFile(dead or BitMap64(), add.num_records))
+        if not any(self.dead):
+            return None
         words = DeadWords(files)
         return words if words.num_bytes <= MOST_BYTES else None
 
-    def _is_alive(self, words: DeadWords, number: Column, row: Column) -> Column:
-        """Whether a row's bit is not set."""
+    def _is_alive(self, words: DeadWords, hidden: _Hidden) -> Column | str:
+        """Whether a row's bit is not set. As text where it can be."""
         from pyspark.sql import functions as F
 
-        first = self.numbered.told(words.firsts, "BIGINT", number)
+        if words.num_bytes <= FEW_BYTES and not any(name.lower() == _HIDDEN for name in self._stored_names):
+            return _alive(words.text(), numbers(words.firsts))
+        first, row = self.numbered.told(words.firsts, "BIGINT", hidden.number), hidden.row
         word = F.get(words.column(self.session), (first + F.shiftright(row, WORD_BITS)).cast("int"))
         # Not bit_get, which checks the position for each row and takes twice as long.
         shifted = F.call_function("shiftright", word, row.bitwiseAND(WORD_ROWS - 1).cast("int"))
         return shifted.bitwiseAND(1) == 0
+
+    @property
+    def _stored_names(self) -> list[str]:
+        return [field.physical_name for field in self.order.scan.stored]
 
     def _raw(self) -> DataFrame:
         """The files' rows, dead ones too, under physical names."""
@@ -141,12 +180,12 @@ class _Scan:
                 raise
             raise UnreadableError(f"this Spark cannot read {store.location}: {_first_line(error)}") from error
 
-    def _column(self, field: Field, number: Column) -> Column | str:
+    def _column(self, field: Field, hidden: _Hidden) -> Column | str:
         """A column of the frame. As text where it can be: every call on a Column is a message to the JVM."""
         from pyspark.sql import functions as F
 
         if field.name in self.order.scan.metadata.partition_columns:
-            return self.numbered.partition_value(field, number).alias(field.name)
+            return self.numbered.partition_value(field, hidden.number).alias(field.name)
         stored = name = quoted(field.physical_name)
         if field.type in FLOATS:
             # Parquet's statistics pass over NaN, which Spark takes for the largest number: a filter that Spark hands
@@ -156,14 +195,14 @@ class _Scan:
             stored = f"coalesce({name}, {name})"
         if is_renamed(field.type):
             return F.expr(stored).cast(spark_type(field.type)).alias(field.name)
-        return name if stored == quoted(field.name) else F.expr(f"{stored} AS {quoted(field.name)}")
+        return name if stored == quoted(field.name) else f"{stored} AS {quoted(field.name)}"
 
-    def _fact(self, name: str, number: Column, hidden: Column) -> Column:
+    def _fact(self, name: str, hidden: _Hidden) -> Column:
         from pyspark.sql import functions as F
 
         if name == "_row_index":
-            return hidden["row_index"]
-        fact = self.numbered.fact(FACTS[name][1], _FACT_TYPES[name], number)
+            return hidden.row
+        fact = self.numbered.fact(FACTS[name][1], _FACT_TYPES[name], hidden.number)
         if name == "_commit_version":
             version = tracking_fields(self.order.scan.metadata)[1].physical_name
             return F.coalesce(F.col(quoted(version)), fact)
@@ -185,6 +224,14 @@ class _Scan:
         alive = f"{words} IS NULL OR (shiftright({word}, CAST({row} & 63 AS INT)) & 1) = 0"
         broadcast = self.session.createDataFrame(renamed).hint("broadcast")
         return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
+
+
+def _alive(words: str, firsts: str) -> str:
+    """Whether the bit of a row is not set in ``words``; those of its file begin where ``firsts`` says."""
+    file, row = f"{_HIDDEN}.file_modification_time", f"{_HIDDEN}.row_index"
+    first = f"get({firsts}, CAST(unix_millis({file}) & {FILE_MASK} AS INT))"
+    word = f"get({words}, CAST({first} + shiftright({row}, {WORD_BITS}) AS INT))"
+    return f"shiftright({word}, CAST({row} & {WORD_ROWS - 1} AS INT)) & 1 = 0"
 
 
 def _first_line(error: Exception) -> str:
