@@ -166,7 +166,17 @@ class Contest:
             self._check(table.df(), self._live())
 
     def _read(self) -> None:
-        """Reads of the states of the table that settles on read."""
+        """Reads of the table that settles on write, as its upserts leave it, and of the states of the other one."""
+        with lakebed.connect(self.root / "on-write", spark=self.spark) as lake:
+            table = lake.table("t")
+            self._check(table.df(), self._live())
+            dead, files = sum(table.files()["dead_rows"].to_pylist()), table.files().num_rows
+            self._say(f"on-write: {files} files, {dead:,} dead rows")
+            every, ours = self._best("live", self._live), self._best("on-write", table.df)
+            self._ratio("read of all columns, on-write / plain", ours, every, ALL_COLUMNS)
+            one = self._best("live", lambda: self._live().select(ONE))
+            ours = self._best("on-write", lambda: table.df().select(ONE))
+            self._ratio("read of one column, on-write / plain", ours, one, ONE_COLUMN)
         with lakebed.connect(self.root / "on-read", spark=self.spark) as lake:
             table = lake.table("t")
             settled, bare = partial(table.at(tag=SETTLED).df), self._bare(table)
