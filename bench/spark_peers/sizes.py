@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,19 +35,19 @@ class Sizes:
 
     @classmethod
     def at(cls, scale: float) -> Sizes:
-        """The amounts for a part of the whole benchmark. Rows shrink with it, repetitions with its square root.
+        """The amounts for a part of the whole benchmark. Rows shrink with it, repetitions more slowly.
 
         >>> Sizes.at(1).rows, Sizes.at(1).trickles
         (10000000, 100)
         >>> Sizes.at(0.01).rows, Sizes.at(0.01).trickles
-        (100000, 10)
+        (100000, 8)
         """
         return cls(
             rows=max(1_000, round(10_000_000 * scale)),
             batch=max(200, round(2_000_000 * scale)),
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
-            trickles=_times(100, scale, least=10),
+            trickles=_times(100, scale, least=8),
             lookups=_times(20, scale, least=5),
             writers=4,
             writes=_times(5, scale, least=2),
@@ -89,4 +88,4 @@ class Sizes:
 
 
 def _times(full: int, scale: float, *, least: int) -> int:
-    return max(least, min(full, round(full * math.sqrt(scale))))
+    return max(least, min(full, round(full * scale**0.6)))
