@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _VECTOR_THREADS = 8
-_FEW_VECTORS = 16
+_FEW_VECTORS = 64
 """Up to so many are read one after the other: threads would cost more."""
 _FACTS = {"_file": STRING, "_row_index": LONG, "_commit_version": LONG, "_bucket": LONG, "_partition": STRING}
 
