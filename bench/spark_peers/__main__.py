@@ -69,7 +69,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> Found:
     facts = {
         **machine(),
         "java": java(),
-        "session": f"local[{options.cores}], driver memory {options.memory}, {options.runs} run(s)",
+        "session": f"local[{options.cores}], driver memory {options.memory}, up to {options.runs} run(s)",
         "scale": f"{arguments.scale:g}",
     }
     if arguments.folder is not None:

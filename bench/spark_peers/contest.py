@@ -125,7 +125,8 @@ class Contest:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _say(self, text: str) -> None:
-        self._console.print(f"{time.monotonic() - self._begun:7.0f} s  {text}", style="dim", highlight=False)
+        shown = f"{time.monotonic() - self._begun:7.0f} s  {text}"
+        self._console.print(shown, style="dim", highlight=False, markup=False)
 
 
 def java() -> str:

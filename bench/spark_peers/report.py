@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from bench.peers.contenders import PEERS_PYTHON
@@ -33,22 +34,22 @@ _OTHER_CHARTS = {
 def render(console: Console, found: Found) -> None:
     """Print everything."""
     for name, text in found.facts.items():
-        console.print(f"{name:>14}: {text}", highlight=False)
+        console.print(f"{name:>14}: {text}", highlight=False, markup=False)
     for workload in _done(found):
         head, *rows = table(found, workload)
         shown = Table(title=f"{workload.number}: {workload.title}", title_justify="left")
         for name in head:
             shown.add_column(name, overflow="fold")
         for row in rows:
-            shown.add_row(*row)
+            shown.add_row(*map(escape, row))
         console.print(shown)
         for name, text in errors(found, workload):
-            console.print(f"  {name}: {text}", style="red", highlight=False)
+            console.print(f"  {name}: {text}", style="red", highlight=False, markup=False)
     judged = lines(found)
     if judged:
         render_lines(console, "Goals", judged)
     for name, text in found.absent.items():
-        console.print(f"{name} did not take part: {text}", style="red", highlight=False)
+        console.print(f"{name} did not take part: {text}", style="red", highlight=False, markup=False)
 
 
 def table(found: Found, workload: Workload) -> Iterator[list[str]]:

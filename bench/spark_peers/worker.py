@@ -23,7 +23,8 @@ from bench.spark_peers.session import session
 from bench.spark_peers.sizes import Sizes
 from bench.spark_peers.work import Work
 
-_ADDRESS = re.compile(r"\w+://[^\s)\]]+")
+_ADDRESS = re.compile(r"\w+:/+[^\s)\]]+|/[\w.-]+/[^\s)\],]+")
+"""Of a server, or a path of this machine."""
 
 
 def main(order: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import sqlglot
+from rich.console import Console
 
 from bench.spark_peers import inputs
 from bench.spark_peers.contenders import BY_NAME, CONTENDERS, ROOT, chosen, yardstick
@@ -20,7 +21,7 @@ from bench.spark_peers.goals import lines
 from bench.spark_peers.jars import JarsMissingError, fetch, project, reason
 from bench.spark_peers.places import Places
 from bench.spark_peers.process import Run
-from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, table
+from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, render, table
 from bench.spark_peers.sizes import Sizes
 from bench.spark_peers.worker import said
 from bench.spark_peers.workloads.names import WORKLOADS, named
@@ -228,8 +229,11 @@ def test_the_report_has_ratios_and_failures() -> None:
     assert delta["upsert"] == "11.1 s (22.2)"
     assert (delta["written / given"], delta["on disk"], delta["peak memory"]) == ("3.00", "2.0 MiB", "1.50 GiB")
     assert errors(found, workload) == [("iceberg", "rows: expected [2], found [1]")]
-    found.runs["upserts", "delta"][1].said.append("too late")
-    assert errors(found, workload)[0] == ("delta", "refused: too late")
+    found.runs["upserts", "delta"][1].said.append("too late: [/tmp/a]")
+    assert errors(found, workload)[0] == ("delta", "refused: too late: [/tmp/a]")
+    console = Console(record=True, width=200)
+    render(console, found)
+    assert "refused: too late: [/tmp/a]" in console.export_text()
     text = markdown(found, ["peers-upserts.svg"])
     assert "(peers-upserts.svg)" in text
     assert "memory.svg" not in text
