@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -88,4 +89,4 @@ class Sizes:
 
 
 def _times(full: int, scale: float, *, least: int) -> int:
-    return max(least, min(full, round(full * scale**0.6)))
+    return max(least, min(full, round(full * math.pow(scale, 0.6))))
