@@ -108,6 +108,7 @@ def _lines(found: Found, workload: str, steps: tuple[tuple[str, str], ...]) -> A
             )
         axis.set_yscale("log")
         axis.yaxis.set_major_formatter(lambda value, _place: f"{value:g}")
+        axis.yaxis.set_minor_formatter(lambda value, _place: f"{value:g}" if f"{value:e}"[0] in "25" else "")
         axis.xaxis.get_major_locator().set_params(integer=True)
         _plain_look(axis, title)
     if empty:
