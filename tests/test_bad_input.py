@@ -541,7 +541,7 @@ def create(schema: Any, **more: Any) -> Callable[[Shop], object]:
         "unknown property",
         create("id INT", properties={"checkpoint-intervall": 5}),
         OptionError,
-        "unknown table property 'checkpoint-intervall'; expected one of append-only, checkpoint-interval, compact-on-write, ",
+        "unknown table property 'checkpoint-intervall'; expected one of append-only, checkpoint-interval, compact-",
     ),
     Case(
         "wrong value of a property",
