@@ -17,9 +17,10 @@ from test_vacuum import referenced, stored
 from worker_processes import Worker, workers_in_waiting
 
 import lakebed
-from lakebed.core.errors import OptionError, StorageError
+from lakebed.core.errors import CommitUnknownError, OptionError, StorageError
 from lakebed.core.steps import Step, observe
 from lakebed.engine.compact_after import DeadRowsWarning
+from lakebed.engine.maintain import UnsettledWarning
 
 BASE = [{"id": i, "v": 100} for i in range(ROWS)]
 Rows = dict[int, int]
@@ -211,3 +212,45 @@ def test_killed(tmp_path: Path, workers: Callable[[], Worker], step: Step, time:
         check(table, expected(BASE, MOST_ROWS, [{"id": 1, "v": 5}]))
         table.vacuum(AT_ONCE)
         assert stored(table) == referenced(table)
+
+
+def cut_off(table: lakebed.Table, time: int) -> Callable[[], None]:
+    """Lose the answer to a commit of this process that has landed: the one that comes as ``time``th."""
+    left = time
+
+    def cut(step: Step) -> None:
+        nonlocal left
+        left -= step is Step.COMMIT_DONE
+        if step is Step.COMMIT_DONE and not left:
+            raise CommitUnknownError("the connection broke during COMMIT")
+
+    return observe(cut)
+
+
+def test_files_stay_if_nobody_knows_whether_they_have_landed(local_lake: lakebed.Warehouse) -> None:
+    """The connection breaks after COMMIT was sent: the compaction may be in the table, and here it is."""
+    table = make(local_lake)
+    stop = cut_off(table, 2)
+    try:
+        with pytest.warns(DeadRowsWarning, match="the connection broke"):
+            table.upsert(MOST_ROWS)
+    finally:
+        stop()
+    assert operations(table)[-1] == "compact"
+    assert rows(table) == expected(BASE, MOST_ROWS)
+    assert referenced(table) <= stored(table)
+
+
+def test_vectors_stay_if_nobody_knows_whether_they_have_landed(local_lake: lakebed.Warehouse) -> None:
+    """The same where a table is settled because it wants that from now on."""
+    table = make(local_lake, merge="on-read")
+    table.upsert(MOST_ROWS)
+    stop = cut_off(table, 2)
+    try:
+        with pytest.warns(UnsettledWarning, match="the connection broke"):
+            table.alter(properties={"merge": "on-write"})
+    finally:
+        stop()
+    assert operations(table)[-1] == "settle"
+    assert rows(table) == expected(BASE, MOST_ROWS)
+    assert referenced(table) <= stored(table)

@@ -100,6 +100,7 @@ def test_changes(here: lakebed.Warehouse, spark: Any, tmp_path: Path) -> None:
         for mode in ("combine", "all", "append"):
             mine, theirs = (one.table("t").changes(1, mode=mode).df() for one in (here, elsewhere))
             assert mine.schema == theirs.schema
-            assert mine.rdd.getNumPartitions() == 1 if hasattr(mine, "_jdf") else True
+            if hasattr(mine, "_jdf"):  # Spark Connect does not tell
+                assert mine.rdd.getNumPartitions() == 1
             assert sorted(map(repr, mine.collect())) == sorted(map(repr, theirs.collect()))
     assert table.changes(table.version).df().count() == 0

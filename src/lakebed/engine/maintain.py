@@ -13,7 +13,7 @@ from itertools import count
 from lakebed.core.actions import AddFile
 from lakebed.core.commit import Claim, CommitOutcome, Committed, Conflict, Kind, Landed, Recompute, partition_key
 from lakebed.core.conflict import unreadable
-from lakebed.core.errors import FileMissingError, InputError, LakebedError, NotFoundError
+from lakebed.core.errors import CommitUnknownError, FileMissingError, InputError, LakebedError, NotFoundError
 from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.predicate import Node, may_match_files
@@ -115,6 +115,8 @@ def _settle_newest(handle: Handle) -> bool:
     draft = Draft(handle, handle.metastore.state(handle.table_id))
     try:
         return not settle(draft, None).lost
+    except CommitUnknownError:
+        raise  # the files may be the table's
     except LakebedError as error:
         draft.discard()
         missing = isinstance(error, FileMissingError | NotFoundError)
