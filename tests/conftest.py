@@ -32,8 +32,9 @@ def _clean_environment(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     for name in list(os.environ):
         if name.startswith("LAKEBED_"):
             monkeypatch.delenv(name)
-    # Tables of tests are small; what is read by Spark's jobs elsewhere has to be read by them here.
+    # Tables of tests are small; what Spark's jobs read and write elsewhere, they have to read and write here.
     monkeypatch.setenv("LAKEBED_READ_HERE", "0")
+    monkeypatch.setenv("LAKEBED_WRITE_HERE", "0")
     if MASTER and request.node.get_closest_marker("spark"):
         monkeypatch.setenv("LAKEBED_METASTORE", request.getfixturevalue("postgres_metastore")())
 

@@ -74,6 +74,10 @@ OPTIONS: tuple[Option, ...] = (
         "size of files up to which the driver reads what a predicate leaves of a table, or changes, for a DataFrame",
     ),
     Option(
+        "write_here", "size", 16 * MIB,
+        "bytes of rows of a DataFrame up to which the driver writes them, into fewer files than tasks would",
+    ),
+    Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",
         also=("fs.defaultFS",), deprecated=("fs.default.name",),
     ),
@@ -130,6 +134,7 @@ class Options:
     progress: bool = True
     broadcast_limit: int = 128 * MIB
     read_here: int = 8 * MIB
+    write_here: int = 16 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None

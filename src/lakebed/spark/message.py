@@ -22,7 +22,7 @@ ROWS = "task INT, attempt INT, kind STRING, body STRING, data BINARY"
 _ARROW = pa.schema(
     [("task", pa.int32()), ("attempt", pa.int32()), ("kind", pa.string()), ("body", pa.string()), ("data", pa.binary())]
 )
-_DONE, _FILE, _MATCHED, _ERROR = "done", "file", "matched", "error"
+_DONE, _FILE, _MATCHED, _CARRIED, _ERROR = "done", "file", "matched", "carried", "error"
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Message:
     files: tuple[AddFile, ...] = field(default=(), hash=False)
     """In the order in which they have to be folded into the table."""
     matched: tuple[Matched, ...] = field(default=(), hash=False)
+    carried: bytes = field(default=b"", repr=False)
+    """The task's rows, in Arrow's format, if they are so few that the driver writes them; then it has made no file."""
     error: LakebedError | None = None
     """Why the rows cannot be written, whoever tries; the task has removed its files."""
 
@@ -58,6 +60,8 @@ def to_rows(message: Message) -> pa.RecordBatch:
     rows: list[tuple[str, str | None, bytes | None]] = [(_DONE, _text(done), None)]
     rows += [(_FILE, _text(to_object(add)), None) for add in message.files]
     rows += [_matched_row(one) for one in message.matched]
+    if message.carried:
+        rows.append((_CARRIED, None, message.carried))
     if message.error is not None:
         rows.append((_ERROR, str(message.error), pickle.dumps(message.error)))
     columns = [[message.task] * len(rows), [message.attempt] * len(rows), *map(list, zip(*rows, strict=True))]
@@ -96,6 +100,7 @@ def _message(rows: Sequence[dict[str, Any]]) -> Message:
         partitions=frozenset(done["partitions"]),
         files=tuple(from_object(AddFile, json.loads(body)) for body, _ in bodies(_FILE)),
         matched=tuple(_matched(json.loads(body), data) for body, data in bodies(_MATCHED)),
+        carried=b"".join(data for _, data in bodies(_CARRIED)),
         error=errors[0] if errors else None,
     )
 

@@ -22,6 +22,8 @@ from lakebed.engine.settlement import Matched
 from lakebed.engine.upsert_order import Upserted, UpsertOrder, one_batch
 from lakebed.engine.workforce import NewFiles, new_prefix
 from lakebed.engine.write import WriteOrder
+from lakebed.spark.abandoned import remove_all
+from lakebed.spark.carried import written_here
 from lakebed.spark.casts import cast
 from lakebed.spark.job import setting
 from lakebed.spark.merge_job import stage
@@ -82,7 +84,7 @@ class SparkRows:
         self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))
         order = replace(order, prefix=new_prefix())
         frame = for_append(self.frame, order.metadata, order.options)
-        done = _job(order).run(frame, task_of(WriteTask(order)), ROWS, from_rows)
+        done = _run(frame, WriteTask(order, write_here=_here(order)))
         return [add for message in done for add in message.files]
 
     def upsert(self, order: UpsertOrder, settles: Settles) -> Upserted:
@@ -92,7 +94,8 @@ class SparkRows:
         arranged = for_upsert(self.frame, order)
         order = replace(order, prefix=new_prefix(), share_bits=arranged.share_bits)
         settling = _sendable(settles(), order.prefix) if arranged.whole_buckets else None
-        done = _job(order).run(arranged.frame, task_of(UpsertTask(order, settling)), ROWS, from_rows)
+        here = 0 if arranged.whole_buckets or arranged.share_bits else _here(order)
+        done = _run(arranged.frame, UpsertTask(order, settling, write_here=here))
         return gathered(done, order.key, whole_buckets=arranged.whole_buckets)
 
     def _check(self, metadata: Metadata, table_name: str, problems: Sequence[str]) -> None:
@@ -110,8 +113,22 @@ class SparkRows:
             raise DataError(f"table {table_name}: the rows do not fit", tuple(found), fix=FIX)
 
 
-def _job(order: WriteOrder | UpsertOrder) -> WritingJob:
-    return WritingJob(NewFiles(order.store, order.metadata, order.table_name, order.prefix), counted=files_in)
+def _run(frame: DataFrame, work: WriteTask | UpsertTask) -> list[Message]:
+    """What the tasks have done with their rows, and this process with those that they have sent. If it raises, no
+    file remains."""
+    order = work.order
+    files = NewFiles(order.store, order.metadata, order.table_name, order.prefix)
+    done = WritingJob(files, counted=files_in).run(frame, task_of(work), ROWS, from_rows)
+    try:
+        return written_here(done, work)
+    except BaseException:
+        remove_all(files)
+        raise
+
+
+def _here(order: WriteOrder | UpsertOrder) -> int:
+    """How many bytes of rows this process writes itself; none where partitions may make many files of a few rows."""
+    return 0 if order.metadata.partition_columns else order.options.write_here
 
 
 def _sendable(settling: Settling | None, prefix: str) -> Settling | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakebed.core.errors import FileMissingError, LakebedError
+from lakebed.spark.carried import few, share
 from lakebed.spark.envelope import Envelope, seal, unseal
 from lakebed.spark.job import is_final
 from lakebed.spark.message import Message, to_rows
@@ -29,6 +30,8 @@ class WriteTask:
     """Rows of a table without a key."""
 
     order: WriteOrder
+    write_here: int = 0
+    """Up to so many bytes of rows, of all tasks together, go to the driver."""
 
     def run(self, batches: Batches, message: dict[str, object]) -> None:
         """Write the rows; the message tells the files."""
@@ -49,6 +52,8 @@ class UpsertTask:
     order: UpsertOrder
     settling: Settling | None = None
     """Given where no other task has rows of this one's buckets."""
+    write_here: int = 0
+    """Up to so many bytes of rows, of all tasks together, go to the driver."""
 
     def run(self, batches: Batches, message: dict[str, object]) -> None:
         """Write upsert files, and settle them; the message tells the files and the dead rows."""
@@ -102,7 +107,12 @@ def run_task(work: WriteTask | UpsertTask, batches: Batches) -> Message:
     context = TaskContext.get()
     assert context is not None
     pa.set_cpu_count(max(1, context.cpus()))
-    message: dict[str, object] = {"task": context.partitionId(), "attempt": context.attemptNumber()}
+    task = context.partitionId()
+    message: dict[str, object] = {"task": task, "attempt": context.attemptNumber()}
+    if work.write_here:
+        carried, batches = few(batches, share(work.write_here, task))
+        if carried is not None:
+            return Message(**message, carried=carried)  # type: ignore[arg-type]
     try:
         work.run(batches, message)
     except LakebedError as error:
