@@ -90,10 +90,9 @@ class OurTable(Table):
         return number
 
     def changes(self, since: int) -> DataFrame:
-        """New and changed rows, as they are now."""
-        frame: DataFrame = self._table.changes(since).df()
-        kept = frame.where("_change_type IN ('insert', 'update_postimage')")
-        return kept.drop("_change_type", "_commit_version", "_commit_timestamp")
+        """New and changed rows, as they are now; what they were before is not asked for."""
+        frame: DataFrame = self._table.changes(since, mode="append").df()
+        return frame.drop("_change_type", "_commit_version", "_commit_timestamp")
 
     def drop(self) -> None:
         """Out of the warehouse, and off the disk."""
