@@ -283,11 +283,15 @@ def _json_names(kind: type[Any]) -> dict[str, str]:
 _NAMES: Mapping[type[Any], Mapping[str, str]] = {
     kind: _json_names(kind) for kind in (*_KNOWN.values(), Format, DeletionVector)
 }
+_PLAIN = frozenset({str, int, bool, float})
+"""What JSON has as it is: most values of all."""
 _NESTED: Mapping[str, type[Any]] = {"deletion_vector": DeletionVector, "format": Format}
 _TUPLES = frozenset({"reader_features", "writer_features", "partition_columns"})
 
 
 def _encode(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
     if type(value) in _NAMES:
         return to_object(value)
     if isinstance(value, tuple):

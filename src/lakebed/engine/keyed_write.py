@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from lakebed.core.steps import Step, reach
 from lakebed.delta.paths import encode
 from lakebed.engine.bucket_paths import new_path
 from lakebed.engine.bucket_rows import BucketRows
+from lakebed.engine.crew import Crew
 from lakebed.engine.keyed_rows import IncomingRows, KeyedPart, nullable
 from lakebed.engine.large_batch import LargeBatch
 from lakebed.engine.refused_rows import RefusedKeys
@@ -41,6 +42,9 @@ _SHARE = 3
 _SHARE_IF_SORTED = 5
 # Arrow counts the bytes of a text column with 32 bits.
 _LARGEST_BLOCK = 1 << 30
+# What is left over from smaller parts of the limit is kept for the next block: to fetch it from the system again would
+# take a good part of a small upsert's time.
+_RELEASED_SHARE = 8
 # Files that are sorted, encoded and flushed at a time.
 _AT_ONCE = 4
 # The keys of a batch are kept for the commit to settle them, if they are so small a part of the limit.
@@ -169,12 +173,13 @@ class KeyedWriter:
     def _flush(self) -> None:
         if not self._parts:
             return
+        is_large = self._bytes * _RELEASED_SHARE >= self._order.options.writer_memory_limit
         block = self._block()
         layout = UpsertLayout(block, self._order, self._buckets)
         self._partitions.update(map(partition_key, layout.partitions))
-        with ThreadPoolExecutor(_AT_ONCE, "lakebed-write") as pool:
+        with Crew() as crew:
             # While keys are hashed and divided. If it fails, the first file to be written meets the same error.
-            pool.submit(block.begin, self._file)
+            crew.submit(block.begin, self._file)
             plans = list(layout.files())
             paths = [new_path(plan.partition_values, plan.number, self._order.prefix) for plan in plans]
             block.expect(len(plans))
@@ -182,13 +187,14 @@ class KeyedWriter:
             for path, plan in zip(paths, plans, strict=True):
                 reach(Step.WRITE_OPENED)
                 self._paths.append(path)
-                writing.append(pool.submit(self._write_file, block, path, plan))
+                writing.append(crew.submit(self._write_file, block, path, plan))
                 if len(writing) == _AT_ONCE:
                     self._done.append(writing.popleft().result())
             self._done.extend(one.result() for one in writing)
         for plan, add in zip(plans, self._done[-len(plans) :], strict=True):
             self._buckets.wrote(plan.place, plan.number, add.num_records or 0)
-        pa.default_memory_pool().release_unused()
+        if is_large:
+            pa.default_memory_pool().release_unused()
 
     @property
     def _keys_are_small(self) -> bool:
