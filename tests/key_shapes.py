@@ -79,6 +79,8 @@ class Shape:
     """Keyword arguments of ``create_table``."""
     kinds: tuple[str, ...] = ("+I", "+U")
     never_null: frozenset[int] = field(default_factory=frozenset)
+    full: int = 8
+    """How many small files of a bucket an upsert packs."""
 
     @property
     def ddl(self) -> str:
@@ -128,7 +130,8 @@ def shapes(draw: st.DrawFn) -> Shape:
     values, rules, kinds = _engine(draw, engine, properties)
     made = Rules(key=key, sequence=sequence, engine=engine, **rules)
     counted = frozenset(n for n, f in made.functions.items() if f.name == "count")
-    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted)
+    full = draw(st.sampled_from([2, 3, 8]))
+    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted, full)
 
 
 ALL_KINDS = ("+I", "+U", *RETRACTS)
