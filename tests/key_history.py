@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from change_model import check_key_changes
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -19,6 +20,7 @@ from key_shapes import Drawing, Shape, shapes
 from model import State
 
 import lakebed
+from lakebed.engine import tiers
 
 Told = Callable[[KeyModel], object]
 """The same change, of the model."""
@@ -34,6 +36,9 @@ class KeyHistory(RuleBasedStateMachine):
     @initialize(shape=shapes())
     def begin(self, shape: Shape) -> None:
         self.shape = shape
+        self.patch = pytest.MonkeyPatch()
+        for name in ("FULL", "ALMOST_FULL"):
+            self.patch.setattr(tiers, name, shape.full)
         self.root = tempfile.mkdtemp()
         self.url = type(self).metastore_url()
         self.lakes = [self.connect(number) for number in range(2)]
@@ -53,6 +58,7 @@ class KeyHistory(RuleBasedStateMachine):
             try:
                 self.check_every_version()
             finally:
+                self.patch.undo()
                 for lake in self.lakes:
                     lake.close()
                 shutil.rmtree(self.root)

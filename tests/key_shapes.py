@@ -79,6 +79,8 @@ class Shape:
     """Keyword arguments of ``create_table``."""
     kinds: tuple[str, ...] = ("+I", "+U")
     never_null: frozenset[int] = field(default_factory=frozenset)
+    full: int = 8
+    """How many small files of a bucket an upsert packs."""
 
     @property
     def ddl(self) -> str:
@@ -99,8 +101,8 @@ class Shape:
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> Shape:
-    """Any kind of table."""
+def shapes(draw: st.DrawFn, *, packing: bool = False) -> Shape:
+    """Any kind of table; with ``packing``, of those whose upserts pack small files, and soon."""
     engine = draw(st.sampled_from(ENGINES))
     id_type = draw(st.sampled_from(["BIGINT", "BIGINT", "STRING", "DATE", "BINARY", "DECIMAL(18,3)", "BOOLEAN"]))
     columns = [ModelColumn(0, "id", id_type), ModelColumn(1, "part", "STRING"), ModelColumn(2, "k2", "INT")]
@@ -114,8 +116,10 @@ def shapes(draw: st.DrawFn) -> Shape:
     create: dict[str, Any] = {
         "primary_key": [name[n] for n in key],
         "partition_by": ["part"] if partitioned else [],
-        "buckets": draw(st.sampled_from([1, 2, 4, "dynamic", "postpone"])),
-        "merge": draw(st.sampled_from(MERGES)),
+        "buckets": draw(
+            st.sampled_from([1, 1, "dynamic", "postpone"] if packing else [1, 2, 4, "dynamic", "postpone"])
+        ),
+        "merge": "on-write" if packing else draw(st.sampled_from(MERGES)),
         "merge_engine": engine,
         "sequence": [name[n] for n in sequence],
     }
@@ -123,12 +127,13 @@ def shapes(draw: st.DrawFn) -> Shape:
         "checkpoint-interval": 3,
         "dynamic-bucket.target-rows": 4,
         "compaction-small-files": 2,
-        "compact-on-write": draw(st.sampled_from([0, 1])),
+        "compact-on-write": draw(st.sampled_from([1, 100_000] if packing else [0, 1])),
     }
     values, rules, kinds = _engine(draw, engine, properties)
     made = Rules(key=key, sequence=sequence, engine=engine, **rules)
     counted = frozenset(n for n, f in made.functions.items() if f.name == "count")
-    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted)
+    full = 2 if packing else draw(st.sampled_from([2, 3, 8]))
+    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted, full)
 
 
 ALL_KINDS = ("+I", "+U", *RETRACTS)

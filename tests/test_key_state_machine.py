@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from key_history import KeyHistory, Told
 from key_model import KeyModel
 from key_reading import key_bag
-from key_shapes import MERGES, PARTS, VALUES, WIDER
+from key_shapes import MERGES, PARTS, VALUES, WIDER, Shape, shapes
 
 import lakebed
 from lakebed.core.steps import Step, observe
@@ -277,6 +277,20 @@ class KeyWriters(KeyHistory):
         self.lakes = [self.connect(number) for number in range(2)]
 
 
+class Packing(KeyWriters):
+    """Tables whose upserts pack the few files that others before them have left."""
+
+    @initialize(shape=shapes(packing=True))
+    def begin(self, shape: Shape) -> None:
+        super().begin(shape)
+
+    @rule(data=st.data())
+    def trickle(self, data: st.DataObject) -> None:
+        for _ in range(data.draw(st.integers(3, 6))):
+            self.upsert(data)
+            self.adopt_settled()
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
@@ -291,6 +305,17 @@ def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
 
 def test_key_histories(machine: type[KeyWriters]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=5, stateful_step_count=10, deadline=None))
+
+
+def test_key_histories_with_packing() -> None:
+    run_state_machine_as_test(Packing, settings=settings(max_examples=5, stateful_step_count=10, deadline=None))
+
+
+@pytest.mark.soak
+def test_many_key_histories_with_packing() -> None:
+    run_state_machine_as_test(
+        Packing, settings=settings(max_examples=200, stateful_step_count=15, deadline=None, derandomize=False)
+    )
 
 
 @pytest.mark.soak

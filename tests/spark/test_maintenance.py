@@ -10,7 +10,9 @@ import pytest
 
 import lakebed
 from lakebed.core.bucketing import depth
-from lakebed.engine.workforce import NewFiles
+from lakebed.engine.maintain import COMPACT_THREADS
+from lakebed.engine.tiers import FULL
+from lakebed.engine.workforce import NewFiles, Workload
 from lakebed.spark.each import run_each
 
 pytestmark = pytest.mark.spark
@@ -88,6 +90,31 @@ def test_a_frame_upserted_leaves_no_file_that_is_almost_dead(
     assert len(job_count) == 1
     assert all(file["dead_rows"] < 0.75 * file["rows"] for file in table.files().to_pylist())
     assert live(table) == [*people(0, 50, "a"), *people(50, 500, "b")]
+
+
+def test_small_files_are_packed_without_a_job(
+    spark: Any, tmp_path: Path, job_count: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither rows nor frames that are upserted bit by bit leave many files; the driver packs them."""
+    here: list[int] = []
+    real = Workload._here
+
+    def counting(self: Any, draft: Any, items: Any) -> Any:
+        here.extend(len(items) for _ in range(self.threads == COMPACT_THREADS))
+        return real(self, draft, items)
+
+    monkeypatch.setattr(Workload, "_here", counting)
+    with lakebed.connect(tmp_path / "warehouse", spark=spark) as lake:
+        table = lake.create_table("t", "id BIGINT, name STRING", primary_key=["id"], buckets=2)
+        for n in range(FULL):
+            table.upsert(people(n * 20, n * 20 + 20, "a"))
+        frame = spark.createDataFrame(people(0, 10, "b"), "id BIGINT, name STRING").coalesce(1)
+        table.upsert(frame)
+        assert [commit.operation for commit in table.history(2)] == ["compact", "upsert"]
+        assert here == [2]
+        assert job_count == []
+        assert table.files().num_rows == 4
+        assert live(table) == [*people(0, 10, "b"), *people(10, FULL * 20, "a")]
 
 
 def test_compaction_without_a_key(jobs: lakebed.Warehouse, job_count: list[int]) -> None:

@@ -185,7 +185,7 @@ PROPERTIES: Mapping[str, Property] = {
             "compact-on-write",
             "lakebed.compact-on-write",
             "100000",
-            "dead rows, in files almost dead, from which an upsert that settles rewrites them; 0 for never",
+            "dead rows, in files almost dead, from which upserts that settle rewrite them; 0: nor do they pack",
             _not_negative,
             keyed=True,
         ),

@@ -75,6 +75,8 @@ class Draft:
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     settlements: dict[Unit, Settlement] = field(default_factory=dict)
     """What settling the draft's upserts does to the table as it is in ``base``; made when the draft lands."""
+    touched: Mapping[Unit, Sequence[AddFile]] = field(default_factory=dict)
+    """The files of the units that the draft's upserts touch, as settling has found them."""
     unsettled: bool = False
     """Let the upserts land unsettled, although the table wants them settled: others keep winning the race."""
     written: list[str] = field(default_factory=list)

@@ -32,8 +32,8 @@ def settle_pending(draft: Draft) -> None:
     waiting = pending(draft.adds)
     if not waiting:
         return
-    units = _with_neighbours(draft, key, waiting)
-    missing = {unit: files for unit, files in units.items() if unit not in draft.settlements}
+    draft.touched = _with_neighbours(draft, key, waiting)
+    missing = {unit: files for unit, files in draft.touched.items() if unit not in draft.settlements}
     keep_settlements(draft, settle_units(draft, key, missing))
 
 
