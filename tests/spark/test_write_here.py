@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(here: lakebed.Warehouse
     table.upsert(spark.range(10).selectExpr("id", "1 AS n"))
     before, version = data_files(table), table.version
     null_keys = spark.range(0, 40, 1, 4).selectExpr("IF(id % 10 = 3, NULL, id) AS id", "2 AS n")
-    with pytest.raises(lakebed.DataError, match="4 rows? .*null|null.* 4|4 row"):
+    with pytest.raises(lakebed.DataError, match="4 row"):
         table.upsert(null_keys)
     kinds = spark.range(0, 4, 1, 2).selectExpr("id", "2 AS n", "IF(id = 3, 'nonsense', '+I') AS kind")
     with pytest.raises(lakebed.DataError, match="nonsense"):

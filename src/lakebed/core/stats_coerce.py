@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.predicate.coercion import INTEGERS, TIMESTAMPS, single
 from lakebed.core.schema import BOOLEAN, DATE, DOUBLE, FLOAT, STRING, Decimal, Type
 from lakebed.core.schema_arrow import type_to_arrow
 from lakebed.core.temporal_text import read_dates, read_moments
+from lakebed.core.type_groups import INTEGERS, TIMESTAMPS, single
 
 # Some writers pass decimals through 64-bit floats, which keep this many digits exactly.
 _EXACT_DIGITS = 15

@@ -13,7 +13,6 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from lakebed.core.predicate.casts import is_lossless
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.nodes import (
     And,
     Case,
@@ -33,6 +32,7 @@ from lakebed.core.predicate.nodes import (
 )
 from lakebed.core.schema import BINARY, BOOLEAN, STRING, TIMESTAMP, TIMESTAMP_NTZ, Decimal, Primitive
 from lakebed.core.schema_ddl import type_ddl
+from lakebed.core.type_groups import FLOATS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.schema import Array, Field, Map, Struct, Type
 from lakebed.core.schema_spark import to_spark
+from lakebed.core.type_groups import FLOATS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

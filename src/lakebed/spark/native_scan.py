@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.schema import Field, Struct
 from lakebed.core.schema_spark import to_spark
+from lakebed.core.type_groups import FLOATS
 from lakebed.engine.described_scan import FACTS
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.source import Source

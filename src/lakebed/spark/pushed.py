@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.like import quote
 from lakebed.core.predicate.nodes import Column, Compare, In, IsNull, Like, Literal, Node, Not
 from lakebed.core.schema import STRING, TIMESTAMP, Decimal, Primitive, Struct, Type
 from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.type_groups import FLOATS
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter

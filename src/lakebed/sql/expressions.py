@@ -13,7 +13,6 @@ from sqlglot import exp
 from lakebed.core.errors import LakebedError
 from lakebed.core.predicate import Node
 from lakebed.core.predicate.casts import is_lossless
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.expression import can_fail
 from lakebed.core.predicate.nodes import (
     And,
@@ -35,6 +34,7 @@ from lakebed.core.predicate.nodes import (
 )
 from lakebed.core.predicate.parse import read_tree
 from lakebed.core.schema import TIMESTAMP, TIMESTAMP_NTZ, Decimal, Field, Primitive, Struct
+from lakebed.core.type_groups import FLOATS
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Span
 from lakebed.sql.nan import with_nan

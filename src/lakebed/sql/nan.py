@@ -10,7 +10,6 @@ import math
 from dataclasses import replace
 
 from lakebed.core.predicate import Node
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.nodes import (
     And,
     Arithmetic,
@@ -33,6 +32,7 @@ from lakebed.core.predicate.nodes import (
     disjunction,
 )
 from lakebed.core.schema import BOOLEAN
+from lakebed.core.type_groups import FLOATS
 
 _MIRRORED = {"<": ">", "<=": ">="}
 

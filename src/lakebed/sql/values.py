@@ -10,11 +10,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from lakebed.core.errors import LakebedError
-from lakebed.core.predicate.coercion import FLOATS, convert, is_integer
+from lakebed.core.predicate.coercion import convert, is_integer
 from lakebed.core.predicate.nodes import Literal
 from lakebed.core.predicate.parse import read_tree
 from lakebed.core.schema import BOOLEAN, DATE, STRING, VOID, Decimal, Struct, Type
 from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.type_groups import FLOATS
 from lakebed.sql.context import Context
 from lakebed.sql.cursor import Cursor, Span
 from lakebed.sql.references import parse_tokens

@@ -72,15 +72,23 @@ def test_deletes_are_resolved_the_other_way(tmp_path: Path, used: list[bool]) ->
 BATCHES = st.lists(st.lists(st.integers(-40, 40), min_size=1, max_size=40), min_size=1, max_size=6)
 
 
-@given(BATCHES, st.sampled_from(["on-read", "on-write"]), st.booleans())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(BATCHES, st.sampled_from(["on-read", "on-write"]), st.booleans(), st.sampled_from([0, -(2**40), 2**40]))
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("few", [dense._FEW, 0], ids=["looked up", "searched"])
 def test_the_last_row_of_each_key_is_live(
-    tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]], merge: str, large: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    few: int,
+    batches: list[list[int]],
+    merge: str,
+    large: bool,
+    first: int,
 ) -> None:
+    monkeypatch.setattr(dense, "_FEW", few)
     place = tmp_path_factory.mktemp("lake")
-    given_rows = [[{"id": key, "n": number} for key in keys] for number, keys in enumerate(batches)]
+    given_rows = [[{"id": first + key, "n": number} for key in keys] for number, keys in enumerate(batches)]
     if large:
-        given_rows.insert(0, [{"id": key, "n": -1} for key in range(-500, 500)])
+        given_rows.insert(0, [{"id": first + key, "n": -1} for key in range(-500, 500)])
     table = upserts(place, "id BIGINT, n INT", given_rows, merge=merge)
     model = {row["id"]: row["n"] for rows in given_rows for row in rows}
     assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.core.predicate.coercion import FLOATS, INTEGERS, TIMESTAMPS, as_decimal, is_integer
+from lakebed.core.predicate.coercion import as_decimal, is_integer
 from lakebed.core.predicate.nodes import MAX_PRECISION
 from lakebed.core.schema import DATE, DOUBLE, STRING, Decimal, Type
 from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.type_groups import FLOATS, INTEGERS, TIMESTAMPS
 
 
 def is_lossless(source: Type, target: Type) -> bool:

@@ -8,7 +8,6 @@ when that is exact, so that file statistics apply.
 from __future__ import annotations
 
 import datetime as dt
-import struct
 from collections.abc import Callable
 from decimal import Decimal as Exact
 from decimal import InvalidOperation
@@ -18,13 +17,11 @@ from lakebed.core.predicate.nodes import MAX_PRECISION, Cast, Literal, Node
 from lakebed.core.schema import (
     BINARY,
     BOOLEAN,
-    BYTE,
     DATE,
     DOUBLE,
     FLOAT,
     INTEGER,
     LONG,
-    SHORT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -33,11 +30,7 @@ from lakebed.core.schema import (
     Type,
 )
 from lakebed.core.schema_ddl import type_ddl
-
-# From narrow to wide, with the bits and the decimal digits of each.
-INTEGERS: dict[Type, tuple[int, int]] = {BYTE: (8, 3), SHORT: (16, 5), INTEGER: (32, 10), LONG: (64, 20)}
-FLOATS: tuple[Type, ...] = (FLOAT, DOUBLE)
-TIMESTAMPS: tuple[Type, ...] = (TIMESTAMP, TIMESTAMP_NTZ)
+from lakebed.core.type_groups import FLOATS, INTEGERS, TIMESTAMPS, single
 
 
 def is_integer(kind: Type) -> bool:
@@ -79,15 +72,6 @@ def number(text: str) -> Literal:
             fix="write it with an exponent, as a double",
         )
     return Literal(value, Decimal(digits, scale))
-
-
-def single(value: float) -> float:
-    """The nearest float of 32 bits, as a Python float; infinite when it is out of range."""
-    try:
-        (rounded,) = struct.unpack("<f", struct.pack("<f", value))
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
-    return float(rounded)
 
 
 def adapt(literal: Literal, kind: Type) -> Literal | None:

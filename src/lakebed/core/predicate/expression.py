@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.core.predicate.casts import build_cast, is_lossless
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.functions import FUNCTIONS
 from lakebed.core.predicate.like import prefix
 from lakebed.core.predicate.nodes import (
@@ -43,6 +42,7 @@ from lakebed.core.predicate.nodes import (
 )
 from lakebed.core.schema import Type
 from lakebed.core.schema_arrow import type_to_arrow
+from lakebed.core.type_groups import FLOATS
 
 _COMPARE: dict[str, Callable[[pc.Expression, pc.Expression], pc.Expression]] = {
     "=": pc.equal, "<>": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater,

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.core.errors import PredicateError
-from lakebed.core.predicate.coercion import FLOATS, TIMESTAMPS, convert, is_numeric
+from lakebed.core.predicate.coercion import convert, is_numeric
 from lakebed.core.predicate.nodes import Function, Literal, Node
 from lakebed.core.schema import BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, VOID, Type
 from lakebed.core.schema_ddl import type_ddl
+from lakebed.core.type_groups import FLOATS, TIMESTAMPS
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 

@@ -17,7 +17,7 @@ from lakebed.core.errors import InputError, PredicateError
 from lakebed.core.predicate import like
 from lakebed.core.predicate.arrow_wire import Call, Constant, FieldRef, Part, Wire, WireError, decode
 from lakebed.core.predicate.casts import is_lossless
-from lakebed.core.predicate.coercion import FLOATS, TIMESTAMPS, adapt, is_integer, is_numeric
+from lakebed.core.predicate.coercion import adapt, is_integer, is_numeric
 from lakebed.core.predicate.nodes import (
     Arithmetic,
     Case,
@@ -39,6 +39,7 @@ from lakebed.core.predicate.nodes import (
 from lakebed.core.predicate.resolve import resolve
 from lakebed.core.schema import BOOLEAN, DOUBLE, LONG, STRING, VOID, Decimal, Primitive, Struct, Type
 from lakebed.core.schema_arrow import to_arrow, type_from_arrow
+from lakebed.core.type_groups import FLOATS, TIMESTAMPS
 
 _COMPARE = {
     "equal": "=", "not_equal": "<>", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",

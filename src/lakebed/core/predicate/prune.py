@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakebed.core.errors import PredicateError
-from lakebed.core.predicate.coercion import FLOATS
 from lakebed.core.predicate.evaluate import evaluate
 from lakebed.core.predicate.expression import scalar, value_set
 from lakebed.core.predicate.like import prefix
@@ -40,6 +39,7 @@ from lakebed.core.predicate.nodes import (
 from lakebed.core.predicate.ranges import NO, YES, Flags, Range, both, either, range_of, unless_known
 from lakebed.core.schema import BOOLEAN, STRING
 from lakebed.core.statistics import FileStats
+from lakebed.core.type_groups import FLOATS
 
 # A long IN list is tested as this many intervals, so that its cost per file is bounded.
 _INTERVALS = 32

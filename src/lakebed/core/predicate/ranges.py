@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakebed.core.errors import PredicateError
 from lakebed.core.predicate.casts import build_cast, keeps_order
-from lakebed.core.predicate.coercion import FLOATS, is_integer
+from lakebed.core.predicate.coercion import is_integer
 from lakebed.core.predicate.evaluate import project
 from lakebed.core.predicate.expression import scalar
 from lakebed.core.predicate.functions import FUNCTIONS
@@ -33,6 +33,7 @@ from lakebed.core.predicate.nodes import (
 )
 from lakebed.core.schema import BOOLEAN, Type
 from lakebed.core.statistics import FileStats
+from lakebed.core.type_groups import FLOATS
 
 # An Arrow boolean array without nulls, or a boolean scalar that stands for all files.
 Flags = Any

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from decimal import Decimal as Exact
 
-from lakebed.core.predicate.coercion import FLOATS, TIMESTAMPS, adapt, number
+from lakebed.core.predicate.coercion import adapt, number
 from lakebed.core.predicate.nodes import (
     And,
     Arithmetic,
@@ -34,6 +34,7 @@ from lakebed.core.predicate.nodes import (
 from lakebed.core.predicate.words import quote_word
 from lakebed.core.schema import BINARY, BOOLEAN, DATE, FLOAT, STRING, TIMESTAMP, Decimal, Type
 from lakebed.core.schema_ddl import type_ddl
+from lakebed.core.type_groups import FLOATS, TIMESTAMPS
 
 
 def render(node: Node) -> str:

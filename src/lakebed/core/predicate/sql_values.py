@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from lakebed.core.errors import PredicateError, SchemaError
 from lakebed.core.predicate.coercion import (
-    FLOATS,
     as_decimal,
     common_type,
     convert,
@@ -35,6 +34,7 @@ from lakebed.core.predicate.sql_conditions import compare
 from lakebed.core.predicate.sql_reader import Reader, Rule, Rules, only, place, refuse
 from lakebed.core.schema import BINARY, BOOLEAN, DATE, DOUBLE, LONG, STRING, VOID, Decimal, Type
 from lakebed.core.schema_ddl import type_ddl, type_from_ddl
+from lakebed.core.type_groups import FLOATS
 
 _OPERATORS: dict[type[exp.Expression], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.IntDiv: "div",

@@ -202,7 +202,7 @@ class _Range:
         """All keys of the unsettled files, ascending."""
         if len(self.changed) == 1:
             return self.changed[0]
-        values = _positions(pl.Series(self.owner) != self.nobody, self.low)
+        values = _positions(pl.Series(self.owner) != self.nobody).cast(pl.Int64) + self.low
         return _Keys(WholeKeys(values.to_frame(), ascending=True))
 
     def losers(self, number: int, keys: _Keys) -> BitMap64:
