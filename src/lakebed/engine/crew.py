@@ -19,7 +19,7 @@ _MOST = 64
 
 
 class Crew:
-    """Tasks of one caller on the threads of the process; leaving the context waits for all that have begun.
+    """Tasks of one caller on the threads of the process; leaving the context waits for all of them.
 
     A task must not wait for another one: that might be queued behind it.
     """
@@ -31,7 +31,7 @@ class Crew:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        wait([one for one in self._asked if not one.cancel()])
+        wait(self._asked)
 
     def submit(self, work: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Future[Result]:
         """Have it done by another thread. How many tasks there are at a time is the caller's business."""

@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -111,16 +111,25 @@ def _polars_keeps(kind: pa.DataType) -> bool:
     return not pat.is_nested(kind)
 
 
+@lru_cache(maxsize=16)
+def _polars_schema(serialized: bytes) -> tuple[pa.Schema, dict[str, str]]:
+    """What polars has to know of a file's schema, which comes as bytes: schemas are equal whatever their field ids."""
+    schema = pa.ipc.read_schema(pa.py_buffer(serialized))
+    # Polars would record its own 64-bit strings, and Arrow would read them back as such.
+    recorded = {"ARROW:schema": base64.b64encode(serialized).decode("ascii")}
+    return pa.schema([_with_types(f, wide=True) for f in schema]), recorded
+
+
 def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
+    wide, metadata = _polars_schema(schema.serialize().to_pybytes())
     frame.write_parquet(
         target,
         compression="uncompressed" if options.compression == "none" else options.compression,  # type: ignore[arg-type]
         compression_level=_LEVELS.get(options.compression),
         statistics="full",
         row_group_size=options.max_row_group_rows,
-        arrow_schema=pa.schema([_with_types(f, wide=True) for f in schema]),
-        # Polars would record its own 64-bit strings, and Arrow would read them back as such.
-        metadata={"ARROW:schema": base64.b64encode(schema.serialize().to_pybytes()).decode("ascii")},
+        arrow_schema=wide,
+        metadata=metadata,
     )
 
 

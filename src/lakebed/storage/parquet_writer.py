@@ -222,7 +222,8 @@ def has_nan(rows: pa.Table | pl.DataFrame, leaf: Leaf) -> bool:
         series = rows[leaf.path[0]]
         for name in leaf.path[1:]:
             series = series.struct.field(name)
-        return bool(series.is_nan().any())
+        # Polars would start its query engine for the question.
+        return bool(pc.any(pc.is_nan(series.to_arrow())).as_py())
     column = rows.column(leaf.path[0])
     for name in leaf.path[1:]:
         column = pc.struct_field(column, name)
