@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lakebed.core.schema_arrow import from_arrow
 from lakebed.core.schema_spark import to_spark
+from lakebed.core.unsliced import unsliced
 
 PARTS = 2
 """Over how many tasks the rows of a frame are spread, in their order."""
@@ -23,7 +24,7 @@ def frame_of(spark: Any, rows: pa.Table, parts: int = PARTS) -> Any:
     size = max(1, -(-rows.num_rows // parts))
     # Left to itself, Spark takes a timestamp without zone for one with the session's.
     schema = to_spark(from_arrow(rows.schema), StructType)
-    pieces = [rows.slice(start, size) for start in range(0, max(1, rows.num_rows), size)]
+    pieces = [unsliced(rows.slice(start, size)) for start in range(0, max(1, rows.num_rows), size)]
     return reduce(
         lambda left, right: left.union(right), [spark.createDataFrame(piece, schema).coalesce(1) for piece in pieces]
     )

@@ -13,9 +13,16 @@ from lakebed.engine.crew import Crew
 
 def test_threads_are_used_again() -> None:
     with Crew() as crew:
-        first = crew.submit(threading.get_ident).result()
-    with Crew() as crew:
-        assert crew.submit(threading.get_ident).result() == first
+        crew.submit(int).result()
+    before = _threads()
+    for _ in range(20):
+        with Crew() as crew:
+            assert crew.submit(threading.get_ident).result() in before
+    assert _threads() == before
+
+
+def _threads() -> set[int | None]:
+    return {one.ident for one in threading.enumerate() if one.name.startswith("lakebed-crew")}
 
 
 def test_leaving_by_an_exception_waits_for_every_task() -> None:

@@ -104,3 +104,25 @@ def test_changes(here: lakebed.Warehouse, spark: Any, tmp_path: Path) -> None:
                 assert mine.rdd.getNumPartitions() == 1
             assert sorted(map(repr, mine.collect())) == sorted(map(repr, theirs.collect()))
     assert table.changes(table.version).df().count() == 0
+
+
+def test_lists_with_nulls_of_more_rows_than_a_batch(spark: Any, tmp_path: Path) -> None:
+    """PySpark takes no slice of such lists, and rows are read in batches."""
+    schema = "id BIGINT, ts TIMESTAMP, items ARRAY<STRUCT<x: STRING>>, inner STRUCT<days: ARRAY<TIMESTAMP>>"
+    with lakebed.connect(tmp_path / "warehouse", spark=spark, read_here="8MiB", batch_size=10) as lake:
+        table = lake.create_table("t", schema, primary_key=["id"], buckets=1)
+        rows = spark.range(50).selectExpr(
+            "id", "CAST(NULL AS TIMESTAMP) AS ts",
+            "IF(id % 3 = 0, NULL, array(struct(string(id) AS x), NULL)) AS items",
+            "IF(id % 4 = 0, NULL, struct(IF(id % 5 = 0, NULL, array(timestamp_seconds(id), NULL)) AS days)) AS inner",
+        )  # fmt: skip
+        table.upsert(rows)
+        table.delete("id = 7")
+        expected = sorted(map(repr, table.df(engine="native").collect()))
+        frame = table.df(where="id >= 0")
+        assert HERE in table.explain(where="id >= 0")
+        assert sorted(map(repr, frame.collect())) == expected
+        changed = table.changes(0).df().drop("_change_type", "_commit_version", "_commit_timestamp")
+        assert sorted(map(repr, changed.collect())) == expected
+        selected = lake.sql("SELECT * FROM t WHERE id >= 0")
+        assert sorted(map(repr, selected.collect())) == expected

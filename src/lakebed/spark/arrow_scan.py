@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakebed.core.unsliced import unsliced
 from lakebed.engine.described_scan import described, described_schema
 from lakebed.engine.distribution import FrameOrder
 from lakebed.engine.scan import ScanOrder
@@ -62,7 +63,7 @@ def arrow_frame(session: SparkSession, order: FrameOrder, sources: Sources, sche
 def local_frame(session: SparkSession, work: Slice, schema: StructType) -> DataFrame:
     """The rows of a slice, which this process reads now."""
     rows = pa.Table.from_batches(work.batches(), described_schema(work.scan, work.metadata_columns))
-    return session.createDataFrame(rows if rows.num_rows else [], schema)
+    return session.createDataFrame(unsliced(rows) if rows.num_rows else [], schema)
 
 
 def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

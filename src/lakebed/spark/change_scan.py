@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lakebed.core.schema_spark import to_spark
+from lakebed.core.unsliced import unsliced
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.spark.file_schema import outwardly
 from lakebed.spark.jobs import orders_frame, orders_in
@@ -62,7 +63,7 @@ def change_frame(session: SparkSession, order: ChangeOrder, steps: Sequence[Step
         return session.createDataFrame([], change_schema(order))
     if sum(step.size for step in steps) <= order.scan.options.read_here:
         rows = pa.Table.from_batches([batch for part in work for batch in part.batches()], order.output)
-        return session.createDataFrame(rows if rows.num_rows else [], change_schema(order)).coalesce(1)
+        return session.createDataFrame(unsliced(rows) if rows.num_rows else [], change_schema(order)).coalesce(1)
     return orders_frame(session, work).mapInArrow(_read, change_schema(order))
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakebed.core.unsliced import unsliced
+
 MOMENT = pa.timestamp("us", "UTC")
 _TYPES: Mapping[type, pa.DataType] = {
     str: pa.string(),
@@ -56,4 +58,4 @@ def delivered(rows: pa.Table, session: Any) -> Any:
     """The rows as the caller gets them: with a Spark session as a DataFrame."""
     if session is None:
         return rows
-    return session.createDataFrame(rows) if rows.num_columns else session.range(0).select()
+    return session.createDataFrame(unsliced(rows)) if rows.num_columns else session.range(0).select()

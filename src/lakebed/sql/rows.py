@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakebed.core.predicate import Node
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import from_arrow
+from lakebed.core.unsliced import unsliced
 from lakebed.table import Table
 from lakebed.view import Readable
 
@@ -102,4 +103,4 @@ class FixedRows:
 
     def frame(self, session: Any, columns: Sequence[str] | None, where: Node | None) -> Any:
         """The same, sent to Spark."""
-        return session.createDataFrame(self.rows)
+        return session.createDataFrame(unsliced(self.rows))
