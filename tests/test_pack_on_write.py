@@ -321,3 +321,69 @@ def test_what_is_not_settled_is_passed_over(local_lake: lakebed.Warehouse) -> No
         stop()
     assert "compact" not in operations(table)
     assert rows(table) == {**wanted, 1: 5, 2: 6}
+
+
+def test_a_table_that_is_dropped_before_its_files_are_packed(local_lake: lakebed.Warehouse) -> None:
+    """The transaction has landed: to raise would make its caller add the same rows to the other table again."""
+    sums = {"merge_engine": "aggregation", "properties": {"fields.v.aggregate-function": "sum"}}
+    packed, other = make(local_lake, "a", **sums), make(local_lake, "b", **sums)
+    trickle(packed)
+    put(other, {1: 100})
+    dropped = []
+
+    def drop(step: Step) -> None:
+        if step is Step.PUBLISH_WRITTEN and not dropped:
+            dropped.append(step)
+            local_lake.drop_table("a")
+
+    stop = observe(drop)
+    try:
+        with local_lake.transaction() as tx:
+            put(tx.table("a"), {1: 5})
+            put(tx.table("b"), {1: 5})
+    finally:
+        stop()
+    assert dropped
+    assert set(tx.versions) == {"default.a", "default.b"}
+    assert other.to_arrow().to_pylist() == [{"id": 1, "v": 105}]
+
+
+@pytest.mark.parametrize("error", [MemoryError("all of it"), OSError(28, "no space"), RuntimeError("odd")])
+def test_no_failure_to_pack_is_a_failure_of_the_upsert(local_lake: lakebed.Warehouse, error: Exception) -> None:
+    table = make(local_lake)
+    wanted = trickle(table)
+    version, raised = table.version, []
+
+    def fail(step: Step) -> None:
+        if step is Step.COMPACT_WRITTEN:
+            raised.append(step)
+            raise error
+
+    stop = observe(fail)
+    try:
+        with pytest.warns(DeadRowsWarning, match="has landed.*" + type(error).__name__):
+            put(table, {1: 5})
+    finally:
+        stop()
+    assert raised
+    assert table.version == version + 1
+    check(table, {**wanted, 1: 5})
+    assert stored(table) == referenced(table)
+
+
+def test_an_interruption_says_that_the_rows_have_landed(local_lake: lakebed.Warehouse) -> None:
+    table = make(local_lake)
+    trickle(table)
+
+    def interrupt(step: Step) -> None:
+        if step is Step.COMPACT_WRITTEN:
+            raise KeyboardInterrupt
+
+    stop = observe(interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            put(table, {1: 5})
+    finally:
+        stop()
+    assert "the commit had landed already" in caught.value.__notes__
+    assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "v": 5}]

@@ -112,12 +112,13 @@ class Transaction:
         done = land(changed)
         if isinstance(done, Recompute):
             raise ConflictError(
-                f"table {done.table_name}: maintenance has replaced files that this transaction read",
+                f"table {done.table_name}: files that this transaction read have been replaced meanwhile, by "
+                "maintenance or by an upsert that packed them",
                 fix="nothing was changed; run the transaction again",
             )
+        self.versions = dict(zip((d.handle.name for d in changed), map(_version, done), strict=True))
         for draft in changed:
             look_after(draft)
-        self.versions = dict(zip((d.handle.name for d in changed), map(_version, done), strict=True))
         return self.versions
 
     def rollback(self) -> None:

@@ -40,19 +40,22 @@ def look_after(draft: Draft) -> None:
 
     The commit has landed: a failure here is a warning.
     """
-    settle_after(draft)
     try:
+        settle_after(draft)
         _compact(draft)
-    except LakebedError as error:
-        if isinstance(error, FileMissingError | NotFoundError) and _moved_on(draft):
+    except Exception as error:  # whatever it is, it must not tell the caller to write the same rows again
+        if _is_overtaken(draft, error):
             return  # others are at work on the same files, and the next upsert looks again
         warnings.warn(
             DeadRowsWarning(
                 f"table {draft.handle.name}: the commit has landed, but files that are almost dead, or small and many, "
-                f"could not be rewritten ({error}); compact() tries again"
+                f"could not be rewritten ({_told(error)}); compact() tries again"
             ),
             stacklevel=3,
         )
+    except BaseException as interruption:
+        interruption.add_note("the commit had landed already")
+        raise
 
 
 def _compact(upserted: Draft) -> None:
@@ -138,5 +141,17 @@ def _almost_dead(files: Iterable[AddFile], key: KeySpec) -> list[AddFile]:
     return [add for add in files if add.deletion_vector and waste(Source(add), key) >= ALMOST_DEAD]
 
 
-def _moved_on(draft: Draft) -> bool:
-    return draft.handle.metastore.head(draft.handle.table_id) > draft.base.version + 1
+def _is_overtaken(draft: Draft, error: Exception) -> bool:
+    """Whether something is missing because others have changed, or dropped, the table meanwhile."""
+    if not isinstance(error, FileMissingError | NotFoundError):
+        return False
+    try:
+        return draft.handle.metastore.head(draft.handle.table_id) > draft.base.version + 1
+    except NotFoundError:
+        return True
+    except LakebedError:
+        return False
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, LakebedError) else f"{type(error).__name__}: {error}"

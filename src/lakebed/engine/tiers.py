@@ -1,7 +1,8 @@
 """Tiers: small files of a bucket by size. Those of a full tier are packed into one file, which is of a higher tier.
 
-A tier's files are up to eight times as large as those of the tier below, so that a row is rewritten once for each tier,
-however many upserts there are, and what stays is a few files for each tier.
+A tier's files are up to eight times as large as those of the tier below, so that a row is rewritten about once for each
+tier, however many upserts there are, and what stays is a few files for each tier. Only in the lowest tier, whose files
+cost the same whatever is in them, a row may be packed several times.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lakebed.core.errors import LakebedError
+from lakebed.spark.job import is_final
 from lakebed.spark.message import Message
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ _FIRST = 8
 
 
 def share(limit: int, task: int) -> int:
-    """How many bytes of rows a task may send. All tasks together send little more than the limit.
+    """How many bytes of rows a task may send. Eight tasks send the limit at most, a thousand six times as much.
 
     >>> share(800, 0), share(800, 7), share(800, 99)
     (100, 100, 8)
@@ -44,7 +46,7 @@ def few(batches: Iterator[pa.RecordBatch], most: int) -> tuple[bytes | None, Ite
 
 def written_here(done: Sequence[Message], work: WriteTask | UpsertTask) -> list[Message]:
     """In the driver: write the rows that tasks have sent, those of neighbours together, so that files are still in
-    the order of the rows. Raises DataError for rows that do not fit."""
+    the order of the rows. What is wrong with them is in the messages, as if their tasks had found it."""
     made: list[Message] = []
     for here, group in groupby(done, key=lambda message: not message.files):
         messages = list(group)
@@ -52,7 +54,12 @@ def written_here(done: Sequence[Message], work: WriteTask | UpsertTask) -> list[
             made += messages
             continue
         told: dict[str, object] = {"task": messages[0].task, "attempt": messages[0].attempt}
-        work.run(chain.from_iterable(_unpacked(message.carried) for message in messages), told)
+        try:
+            work.run(chain.from_iterable(_unpacked(message.carried) for message in messages), told)
+        except LakebedError as error:
+            if not is_final(error):
+                raise
+            told["error"] = error
         build: Callable[..., Message] = Message
         made.append(build(**told))
     return made

@@ -31,7 +31,7 @@ from lakebed.spark.message import ROWS, Message, files_in, from_rows
 from lakebed.spark.schemas import arrow_schema
 from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
-from lakebed.spark.writing_job import WritingJob
+from lakebed.spark.writing_job import WritingJob, refuse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,7 +120,9 @@ def _run(frame: DataFrame, work: WriteTask | UpsertTask) -> list[Message]:
     files = NewFiles(order.store, order.metadata, order.table_name, order.prefix)
     done = WritingJob(files, counted=files_in).run(frame, task_of(work), ROWS, from_rows)
     try:
-        return written_here(done, work)
+        done = written_here(done, work)
+        refuse([message.error for message in done if message.error is not None])
+        return done
     except BaseException:
         remove_all(files)
         raise
