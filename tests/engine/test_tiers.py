@@ -42,7 +42,7 @@ def test_what_is_packed_is_of_a_higher_tier() -> None:
         assert tier_of(FULL * size) == tier_of(size) + 1
 
 
-@pytest.mark.parametrize("size", [0, LEAST - 1, LEAST, LEAST * 8, LARGE - 1])
+@pytest.mark.parametrize("size", [0, LEAST - 1, LEAST, LEAST * 2, LARGE - 1])
 def test_a_full_tier_is_packed(size: int) -> None:
     full = files(FULL, size)
     assert chosen({UNIT: full}) == paths(*full)
@@ -72,7 +72,7 @@ def test_others_that_are_almost_full_come_along() -> None:
 
 def test_no_more_than_the_budget_pays_for() -> None:
     """Low tiers first, where a byte gets rid of most files; of a tier that is too much, a part."""
-    low, high = files(FULL, LEAST), files(FULL, LEAST * 8)
+    low, high = files(FULL, LEAST - 1), files(FULL, LEAST * 4)
     units: dict[Unit, Sequence[AddFile]] = {UNIT: high, OTHER: low}
     assert chosen(units, cost([*low, *high])) == paths(*low, *high)
     assert chosen(units, cost(low)) == paths(*low)
