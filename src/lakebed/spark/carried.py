@@ -53,6 +53,7 @@ def written_here(done: Sequence[Message], work: WriteTask | UpsertTask) -> list[
         if not here or not any(message.carried for message in messages):
             made += messages
             continue
+        made += [message for message in messages if not message.carried]
         told: dict[str, object] = {"task": messages[0].task, "attempt": messages[0].attempt}
         try:
             work.run(chain.from_iterable(_unpacked(message.carried) for message in messages), told)
