@@ -13,6 +13,17 @@ from lakebed.core.schema_arrow import from_arrow
 from lakebed.core.schema_spark import to_spark
 from lakebed.core.unsliced import unsliced
 
+OF_EVERY_KIND = (
+    "IF(id % 7 = 0, NULL, concat('日本', id)) AS name", "IF(id % 5 = 0, double('NaN'), id / 4) AS price",
+    "CAST(id / 8 AS DECIMAL(10,2)) AS paid", "timestamp_micros(id * 1000001) AS at",
+    "date_add(DATE'1969-12-30', CAST(id AS INT)) AS day", "IF(id % 4 = 0, NULL, array('a', NULL, string(id))) AS tags",
+    "IF(id % 6 = 0, NULL, struct(CAST(id AS INT) AS a, 'x' AS b)) AS inner", "map('k', id) AS counts",
+    "CAST(string(id) AS BINARY) AS raw", "id % 2 = 0 AS flag",
+)  # fmt: skip
+"""Columns made of ``id``, with nulls, NaN, nested values and letters of other scripts."""
+KINDS = """name STRING, price DOUBLE, paid DECIMAL(10,2), at TIMESTAMP, day DATE, tags ARRAY<STRING>,
+    inner STRUCT<a: INT, b: STRING>, counts MAP<STRING, BIGINT>, raw BINARY, flag BOOLEAN"""
+"""Their types."""
 PARTS = 2
 """Over how many tasks the rows of a frame are spread, in their order."""
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from spark_frames import KINDS, OF_EVERY_KIND
 
 import lakebed
 
 pytestmark = pytest.mark.spark
-SCHEMA = """id BIGINT NOT NULL, part STRING, name STRING, price DOUBLE, paid DECIMAL(10,2), at TIMESTAMP, day DATE,
-    tags ARRAY<STRING>, inner STRUCT<a: INT, b: STRING>, counts MAP<STRING, BIGINT>, raw BINARY, flag BOOLEAN"""
+SCHEMA = f"id BIGINT NOT NULL, part STRING, {KINDS}"
 HERE = "read by this process"
 
 
@@ -24,14 +24,7 @@ def here(spark: Any, tmp_path: Path) -> Iterator[lakebed.Warehouse]:
 
 
 def fill(spark: Any, table: lakebed.Table) -> None:
-    rows = spark.range(60).selectExpr(
-        "id", "IF(id % 3 = 0, 'ü/x=1 %', 'b') AS part", "IF(id % 7 = 0, NULL, concat('日本', id)) AS name",
-        "IF(id % 5 = 0, double('NaN'), id / 4) AS price", "CAST(id / 8 AS DECIMAL(10,2)) AS paid",
-        "timestamp_micros(id * 1000001) AS at", "date_add(DATE'1969-12-30', CAST(id AS INT)) AS day",
-        "IF(id % 4 = 0, NULL, array('a', NULL, string(id))) AS tags",
-        "IF(id % 6 = 0, NULL, struct(CAST(id AS INT) AS a, 'x' AS b)) AS inner",
-        "map('k', id) AS counts", "CAST(string(id) AS BINARY) AS raw", "id % 2 = 0 AS flag",
-    )  # fmt: skip
+    rows = spark.range(60).selectExpr("id", "IF(id % 3 = 0, 'ü/x=1 %', 'b') AS part", *OF_EVERY_KIND)
     table.upsert(rows)
     table.upsert(rows.where("id % 10 = 0").selectExpr("* EXCEPT (name)", "'new' AS name"))
     table.delete("id = 31")

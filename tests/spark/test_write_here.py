@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from spark_frames import KINDS, OF_EVERY_KIND
 
 import lakebed
 from lakebed.spark import carried
 from lakebed.spark.carried import few, share
 
 pytestmark = pytest.mark.spark
-SCHEMA = """id BIGINT NOT NULL, name STRING, price DOUBLE, paid DECIMAL(10,2), at TIMESTAMP, day DATE,
-    tags ARRAY<STRING>, inner STRUCT<a: INT, b: STRING>, counts MAP<STRING, BIGINT>, raw BINARY, flag BOOLEAN"""
+SCHEMA = f"id BIGINT NOT NULL, {KINDS}"
 
 
 @pytest.fixture
@@ -33,14 +33,7 @@ def there(spark: Any, tmp_path: Path) -> Iterator[lakebed.Warehouse]:
 
 
 def some(spark: Any, count: int, tasks: int = 4) -> Any:
-    return spark.range(0, count, 1, tasks).selectExpr(
-        "id % 150 AS id", "IF(id % 7 = 0, NULL, concat('日本', id)) AS name",
-        "IF(id % 5 = 0, double('NaN'), id / 4) AS price", "CAST(id / 8 AS DECIMAL(10,2)) AS paid",
-        "timestamp_micros(id * 1000001) AS at", "date_add(DATE'1969-12-30', CAST(id AS INT)) AS day",
-        "IF(id % 4 = 0, NULL, array('a', NULL, string(id))) AS tags",
-        "IF(id % 6 = 0, NULL, struct(CAST(id AS INT) AS a, 'x' AS b)) AS inner",
-        "map('k', id) AS counts", "CAST(string(id) AS BINARY) AS raw", "id % 2 = 0 AS flag",
-    )  # fmt: skip
+    return spark.range(0, count, 1, tasks).selectExpr("id % 150 AS id", *OF_EVERY_KIND)
 
 
 def rows_of(table: lakebed.Table) -> list[str]:
