@@ -53,6 +53,13 @@ class Found:
         """The place for a contender's figures of a phase."""
         return self.phases.setdefault((size, phase, contender.name), Taken())
 
+    def better(self, size: int, phase: str, contender: Contender, taken: Taken) -> None:
+        """Keep the figures of a contender that has done the same again if it was faster, or did more, than before."""
+        before = self.taken(size, phase, contender)
+        best = min(before, taken, key=lambda one: (-len(one.seconds), one.total))
+        best.totals = [*before.totals, taken.total]
+        self.phases[size, phase, contender.name] = best
+
     def get(self, size: int, phase: str, contender: Contender) -> Taken | None:
         """The figures, if the contender took part."""
         taken = self.phases.get((size, phase, contender.name))
@@ -82,7 +89,7 @@ class Found:
         found = cls(value["rows"], value["sizes"], value["upserts"], value["input_bytes"])
         found.live_rows = {(size, upserts): rows for size, upserts, rows in value["live_rows"]}
         for one in value["phases"]:
-            taken = Taken(one["seconds"], one["cpu"], one["peak"])
+            taken = Taken(one["seconds"], one["cpu"], one["peak"], one.get("totals", []))
             found.phases[one["size"], one["phase"], one["contender"]] = taken
         return found
 
@@ -105,8 +112,8 @@ def _upserts(found: Found, size: int) -> Iterator[Line]:
                 continue
             turns = [mine / its for mine, its in zip(ours.seconds, theirs.seconds, strict=True)]
             note = (
-                f"{len(turns)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s; median of the turns "
-                f"{median(turns):.2f}; {_memory(ours, theirs)}"
+                f"{len(turns)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s, best of "
+                f"{max(1, len(ours.totals))}; median of the turns {median(turns):.2f}; {_memory(ours, theirs)}"
             )
             what = f"upsert of {size:,}: {contender.name} / {plain.name} sorted write"
             yield Line(what, ours.total / theirs.total, "x", goal if plain is POLARS else None, note=note)

@@ -12,7 +12,7 @@ import argparse
 import shutil
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -61,7 +61,7 @@ class Options:
     scale: float = 1.0
     upserts: int = UPSERTS
     tries: int = 3
-    """How often the cheap phases (reads, settle) are done; the best counts."""
+    """How often the cheap phases (reads, settle, upserts of Lakebed and of plain files) are done; the best counts."""
     peer_upserts: int = 2
     """How many upserts of the larger size other table formats do; a slow one would take hours otherwise."""
     peer_seconds: float = 900.0
@@ -137,18 +137,32 @@ class Contest:
             self._save(contender, "loaded")
 
     def _upserts(self, size: int) -> None:
-        """All contenders, in turns; those that are slow drop out early."""
-        entered = self._present((POLARS, POLARS_FLUSHED, POLARS_BUCKETS, *OURS, *FORMATS))
+        """All of a size, several times from the start; of each contender the time in which it was fastest counts.
+
+        Other table formats, which are slow, do theirs once, in the turns of the first time.
+        """
+        for attempt in range(self.options.tries):
+            for contender in self._present(OURS) if attempt else ():
+                self._restore(contender, "loaded")
+            plain = (POLARS, POLARS_FLUSHED, POLARS_BUCKETS)
+            entered = self._present((*plain, *OURS) if attempt else (*plain, *OURS, *FORMATS))
+            for contender, taken in self._turns(size, entered).items():
+                self.found.better(size, "upsert", contender, taken)
+
+    def _turns(self, size: int, entered: Sequence[Contender]) -> dict[Contender, Taken]:
+        """One upsert by each, then the next; those that are slow drop out early."""
+        taken = {contender: Taken() for contender in entered}
         with ExitStack() as stack:
             for contender in (one for one in entered if one in PLAIN):
                 self._folder(contender).mkdir(exist_ok=True)
             processes = [stack.enter_context(self._process(one, "upsert")) for one in entered]
             for number in range(self.options.upserts):
                 for process in processes:
-                    taken = self.found.taken(size, "upsert", process.contender)
-                    if number < self.options.turns(process.contender, size) and not self._spent(process, taken):
-                        taken.add(process.ask(input=str(state.batch(self.inputs, size, number))))
+                    mine = taken[process.contender]
+                    if number < self.options.turns(process.contender, size) and not self._spent(process, mine):
+                        mine.add(process.ask(input=str(state.batch(self.inputs, size, number))))
                 self._say(f"upsert {number + 1} of {size:,} rows")
+        return taken
 
     def _spent(self, process: Process, taken: Taken) -> bool:
         return process.contender.peer and taken.total > self.options.peer_seconds

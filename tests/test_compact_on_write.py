@@ -75,9 +75,9 @@ def test_almost_dead_files_are_rewritten(local_lake: lakebed.Warehouse, buckets:
     check(table, expected(BASE, MOST_ROWS, [{"id": i, "v": 3} for i in range(0, ROWS, 8) if i % 64]))
 
 
-def test_not_before_three_rows_in_four_are_dead(local_lake: lakebed.Warehouse) -> None:
+def test_not_before_65_rows_in_100_are_dead(local_lake: lakebed.Warehouse) -> None:
     table = make(local_lake, buckets=1)
-    table.upsert([{"id": i, "v": 1} for i in range(ROWS * 3 // 4 - 1)])
+    table.upsert([{"id": i, "v": 1} for i in range(ROWS * 65 // 100 - 1)])
     assert operations(table) == ["create", "upsert", "upsert"]
     table.upsert([{"id": ROWS - 1, "v": 1}])
     assert operations(table)[-1] == "compact"

@@ -10,14 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from pyroaring import BitMap64
-
 from lakebed.core.options import MIB
 from lakebed.core.predicate import render
 from lakebed.engine.combining.places import Places
 from lakebed.engine.distribution import Distribution
 from lakebed.engine.resolve import BucketFiles, Resolution, ResolveOrder
 from lakebed.engine.resolving.key_columns import read_bytes
+from lakebed.storage.deletion_vector import size_in_memory
 
 DEFAULT_BYTES = 256 * MIB
 
@@ -95,15 +94,7 @@ def size_of(made: Resolution | Places) -> int:
     if isinstance(made, Places):
         found += [made.states, made.changes]
     bitmaps = [item for positions in found for item in positions.items()]
-    return 256 + sum(256 + len(path) + _bitmap_size(positions) for path, positions in bitmaps)
-
-
-def _bitmap_size(positions: BitMap64) -> int:
-    """No more than this: two bytes a position, or a bit for each place, and something for each container."""
-    if not positions:
-        return 0
-    containers = (positions.max() >> 16) - (positions.min() >> 16) + 1
-    return int(min(2 * len(positions), 8192 * containers)) + 32 * min(containers, len(positions))
+    return 256 + sum(256 + len(path) + size_in_memory(positions) for path, positions in bitmaps)
 
 
 def cache_key(order: ResolveOrder, files: BucketFiles) -> Hashable:

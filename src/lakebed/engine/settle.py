@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 
 from pyroaring import BitMap64
@@ -15,6 +16,7 @@ from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.resolving.key_columns import read_bytes
+from lakebed.engine.resolving.known_dead import keep_dead
 from lakebed.engine.settle_order import SettleOrder, Settling
 from lakebed.engine.settlement import Matched, Settlement, UnitFiles, made_for, size_of
 from lakebed.engine.unit import Unit, pending, units_of, unsettled_units
@@ -22,6 +24,7 @@ from lakebed.engine.vectors import store_vectors, with_vector
 from lakebed.engine.workforce import Workload
 
 SETTLE_THREADS = 4
+"""Where files are elsewhere: threads that wait for them."""
 
 
 def settle_pending(draft: Draft) -> None:
@@ -111,10 +114,15 @@ def settle_units(
         work=lambda prefix: SettleOrder.of(draft, key, distribute=distribute, doomed=doomed, prefix=prefix).settle,
         size=_size(draft, key, distribute=distribute),
         made=made_for,
-        threads=SETTLE_THREADS,
+        threads=_threads(draft),
         measure="buckets",
     )
     return settlements(draft, workload.run(draft, list(units.items())))
+
+
+def _threads(draft: Draft) -> int:
+    """Where files are local threads compute, and more of them than cores only take Python's lock from each other."""
+    return min(SETTLE_THREADS, os.cpu_count() or 1) if draft.handle.store.location.is_local else SETTLE_THREADS
 
 
 def _size(draft: Draft, key: KeySpec, *, distribute: bool) -> Callable[[UnitFiles], int]:
@@ -130,6 +138,8 @@ def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool =
     dead = [(add, rows) for one in matched for add, rows in (*one.staying, *one.fresh) if rows]
     same = {number for number, (add, rows) in enumerate(dead) if _is_same(add, rows)}
     written = store_vectors(draft.handle.store, [rows for _, rows in dead], never_inline=same)
+    for (_, rows), vector in zip(dead, written.vectors, strict=True):
+        keep_dead(draft.handle.store, vector, rows)
     vectors = iter(written.vectors)
     made = () if written.path is None else (written.path,)
     found = []

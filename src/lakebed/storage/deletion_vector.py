@@ -235,6 +235,18 @@ def to_arrow(positions: BitMap64) -> pa.Int64Array:
     return pa.Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(positions.to_array())])
 
 
+def size_in_memory(positions: BitMap64) -> int:
+    """No more than this: two bytes a position, or a bit for each place, and something for each container.
+
+    >>> size_in_memory(BitMap64(range(100_000))) < 20_000
+    True
+    """
+    if not positions:
+        return 0
+    containers = (positions.max() >> 16) - (positions.min() >> 16) + 1
+    return int(min(2 * len(positions), 8192 * containers)) + 32 * min(containers, len(positions))
+
+
 def from_bits(dead: pa.BooleanArray) -> BitMap64:
     """The positions of the dead rows of a file.
 

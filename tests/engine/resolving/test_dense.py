@@ -74,17 +74,23 @@ BATCHES = st.lists(st.lists(st.integers(-40, 40), min_size=1, max_size=40), min_
 
 @given(BATCHES, st.sampled_from(["on-read", "on-write"]), st.booleans(), st.sampled_from([0, -(2**40), 2**40]))
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.parametrize("few", [dense._FEW, 0], ids=["looked up", "searched"])
+@pytest.mark.parametrize(
+    ("few", "together"),
+    [(dense._FEW, dense._ROWS_AT_ONCE), (dense._FEW, 1), (dense._FEW, 60), (0, dense._ROWS_AT_ONCE)],
+    ids=["looked up together", "one by one", "some together", "searched"],
+)
 def test_the_last_row_of_each_key_is_live(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     few: int,
+    together: int,
     batches: list[list[int]],
     merge: str,
     large: bool,
     first: int,
 ) -> None:
     monkeypatch.setattr(dense, "_FEW", few)
+    monkeypatch.setattr(dense, "_ROWS_AT_ONCE", together)
     place = tmp_path_factory.mktemp("lake")
     given_rows = [[{"id": first + key, "n": number} for key in keys] for number, keys in enumerate(batches)]
     if large:

@@ -7,9 +7,10 @@ that counts is the one whose file's number is there in the end: no sort and no j
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import polars as pl
 import pyarrow as pa
@@ -21,8 +22,9 @@ from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import KeySpec, MergeEngine
 from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
+from lakebed.engine.resolving.known_dead import known_dead
+from lakebed.engine.resolving.numbers import KeyNumbers
 from lakebed.engine.resolving.order import BucketFiles, ResolveOrder
-from lakebed.engine.scan import dead_rows, named
 from lakebed.storage.deletion_vector import from_arrow, from_bits
 
 _SPARSE = 16
@@ -32,6 +34,8 @@ _FEW = 128
 for one key takes about as long as to look up so many rows."""
 _SCATTERED = 4
 """So many keys for each row group leave hardly a group unread."""
+_ROWS_AT_ONCE = 1 << 18
+"""Rows of small files are looked up together, up to about so many."""
 _MOST_FILES = 2**16 - 2
 _AT_ONCE = 4
 """Units that are settled at a time share the memory for keys."""
@@ -56,7 +60,7 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
     older = _candidates(order, files, changed)
     if not _worth_it(order, files.unsettled, older):
         return None
-    fresh = [_Keys(keys) for keys in changed]
+    fresh = [keys.numbers for keys in changed]
     found = _Range.of(fresh, sum(add.num_records or 0 for add in older))
     settled = whole_keys(order, older) if found is not None else None
     if found is None or settled is None:
@@ -68,8 +72,8 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
         if lost:
             dead[add.path] = lost
     replaced = 0
-    for add, keys in zip(older, settled, strict=True):
-        killed = _killed(order, add, found.owned(_Keys(keys)))
+    for add, positions in zip(older, found.owned([keys.numbers for keys in settled]), strict=True):
+        killed = _killed(order, add, positions)
         if killed is not None:
             dead[add.path], count = killed
             replaced += count
@@ -118,52 +122,10 @@ def _killed(order: ResolveOrder, add: AddFile, positions: BitMap64) -> tuple[Bit
     """All dead rows of a settled file, and how many came along; None if none did."""
     if not positions:
         return None
-    with named(order.scan):
-        before = dead_rows(order.store, add.deletion_vector) or BitMap64()
+    before = known_dead(order, add)
     after = before | positions
     more = len(after) - len(before)
     return (after, more) if more else None
-
-
-class _Keys:
-    """A key column of 64-bit numbers without nulls, in Arrow's pieces: of polars even small questions take long."""
-
-    def __init__(self, keys: WholeKeys) -> None:
-        self.series = keys.rows.to_series()
-        self.ascending = keys.ascending
-        pieces = [piece.to_arrow() for piece in self.series.get_chunks()]
-        self.column = pa.chunked_array([piece for piece in pieces if len(piece)], pa.int64())
-
-    def __len__(self) -> int:
-        return len(self.column)
-
-    @cached_property
-    def _numbers(self) -> list[memoryview[int]]:
-        return [_numbers(piece) for piece in self.column.chunks]
-
-    @property
-    def ends(self) -> tuple[int, int]:
-        """The first and the last number."""
-        return self._numbers[0][0], self._numbers[-1][-1]
-
-    def first(self, least: int) -> int:
-        """The position of the first of ascending numbers that is not less."""
-        before = 0
-        for some in self._numbers:
-            if least <= some[-1]:
-                return before + bisect_left(some, least)
-            before += len(some)
-        return before
-
-    def span(self, low: int, high: int) -> tuple[int, int]:
-        """Where ascending numbers between two, both included, begin, and how many there are."""
-        start = self.first(low)
-        return start, self.first(high + 1) - start
-
-
-def _numbers(piece: pa.Array) -> memoryview[int]:
-    whole = memoryview(piece.buffers()[1]).cast("q")
-    return whole[piece.offset : piece.offset + len(piece)]
 
 
 @dataclass(frozen=True)
@@ -175,10 +137,10 @@ class _Range:
     owner: pa.Array
     nobody: int
     """The number in place of a file's where no file has the key."""
-    changed: Sequence[_Keys]
+    changed: Sequence[KeyNumbers]
 
     @classmethod
-    def of(cls, changed: Sequence[_Keys], others: int) -> _Range | None:
+    def of(cls, changed: Sequence[KeyNumbers], others: int) -> _Range | None:
         """All keys are ascending; None if the numbers are too far apart, or are none."""
         some = [keys for keys in changed if len(keys)]
         if not some:
@@ -198,46 +160,71 @@ class _Range:
         return cls(low, high, owner.to_arrow(), nobody, some)
 
     @cached_property
-    def wanted(self) -> _Keys:
+    def wanted(self) -> KeyNumbers:
         """All keys of the unsettled files, ascending."""
         if len(self.changed) == 1:
             return self.changed[0]
         values = _positions(pl.Series(self.owner) != self.nobody).cast(pl.Int64) + self.low
-        return _Keys(WholeKeys(values.to_frame(), ascending=True))
+        return KeyNumbers(values, ascending=True)
 
-    def losers(self, number: int, keys: _Keys) -> BitMap64:
+    def losers(self, number: int, keys: KeyNumbers) -> BitMap64:
         """The positions of a file's rows whose key a later file has."""
         return _bitmap(self._owner_of(keys.column) != number) if len(keys) else BitMap64()
 
-    def owned(self, keys: _Keys) -> BitMap64:
-        """The positions of a settled file's rows whose key any of the unsettled files has."""
+    def owned(self, files: Sequence[KeyNumbers]) -> Iterator[BitMap64]:
+        """The positions of each settled file's rows whose key any of the unsettled files has."""
+        waiting: list[_Between] = []
+        for keys in files:
+            alone = not len(keys) or not keys.ascending or self._are_few(keys)
+            if not alone:
+                waiting.append(_Between(keys, *keys.span(self.low, self.high)))
+            if alone or sum(one.length for one in waiting) >= _ROWS_AT_ONCE:
+                yield from self._looked_up(waiting)
+                waiting = []
+            if alone:
+                yield self._owned(keys)
+        yield from self._looked_up(waiting)
+
+    def _owned(self, keys: KeyNumbers) -> BitMap64:
+        """The same of one file: it is empty, in no order, or so large that the keys are searched for in it."""
         if not len(keys):
             return BitMap64()
         if keys.ascending:
-            return self._searched(keys) if self._are_few(keys) else self._looked_up_between(keys)
+            return self._searched(keys)
         inside = keys.series.is_between(self.low, self.high)
         if inside.all():
             return _bitmap(self._is_owned(keys.column))
         places = _positions(inside)
         return from_arrow(places.filter(self._is_owned(keys.column.take(places.to_arrow()))).to_arrow())
 
-    def _are_few(self, keys: _Keys) -> bool:
+    def _are_few(self, keys: KeyNumbers) -> bool:
         """Whether the keys between the first and the last of these are few against them."""
         return _FEW * sum(some.span(*keys.ends)[1] for some in self.changed) <= len(keys)
 
-    def _searched(self, keys: _Keys) -> BitMap64:
+    def _searched(self, keys: KeyNumbers) -> BitMap64:
         wanted, values = self.wanted.series.slice(*self.wanted.span(*keys.ends)), keys.series.rechunk()
         if not len(wanted):
             return BitMap64()
         at = values.search_sorted(wanted, "left")
         return from_arrow(at.filter(values.gather(at) == wanted).to_arrow())
 
-    def _looked_up_between(self, keys: _Keys) -> BitMap64:
-        start, length = keys.span(self.low, self.high)
-        if not length:
-            return BitMap64()
-        owned = self._is_owned(keys.column.slice(start, length))
-        return from_arrow(_positions(owned, start).to_arrow()) if start else _bitmap(owned)
+    def _looked_up(self, files: Sequence[_Between]) -> Iterator[BitMap64]:
+        """The positions in several files, found together: to ask costs more than the rows of a small one."""
+        pieces = [piece for one in files if one.length for piece in one.column.chunks]
+        if not pieces:
+            yield from (BitMap64() for _ in files)
+            return
+        owned = self._is_owned(pa.chunked_array(pieces))
+        ends = list(accumulate((one.length for one in files), initial=0))
+        positions = _positions(owned).to_arrow()
+        numbers = memoryview(positions.buffers()[1]).cast("I")[positions.offset : positions.offset + len(positions)]
+        cuts = [bisect_left(numbers, end) for end in ends]
+        for one, (begin, _), (start, stop) in zip(files, pairwise(ends), pairwise(cuts), strict=True):
+            if not one.start and _is_dense(stop - start, one.length):
+                yield from_bits(owned.slice(begin, one.length).to_arrow())
+            else:
+                found = positions.slice(start, stop - start)
+                yield from_arrow(found if one.start == begin else pc.add(found.cast(pa.int64()), one.start - begin))
 
     def _is_owned(self, column: pa.ChunkedArray) -> pl.Series:
         return self._owner_of(column) != self.nobody
@@ -251,11 +238,29 @@ class _Range:
         return pl.Series(pa.chunked_array([pc.take(self.owner, some, boundscheck=False) for some in places]))
 
 
+@dataclass(frozen=True)
+class _Between:
+    """The rows of a file, ascending by key, whose keys lie in the range."""
+
+    keys: KeyNumbers
+    start: int
+    length: int
+
+    @property
+    def column(self) -> pa.ChunkedArray:
+        return self.keys.column if self.length == len(self.keys) else self.keys.column.slice(self.start, self.length)
+
+
 def _bitmap(dead: pl.Series) -> BitMap64:
     """The positions at which the series is true."""
-    if _SPARSE * int(dead.sum()) <= len(dead):
-        return from_arrow(_positions(dead).to_arrow())
-    return from_bits(dead.to_arrow())
+    if _is_dense(int(dead.sum()), len(dead)):
+        return from_bits(dead.to_arrow())
+    return from_arrow(_positions(dead).to_arrow())
+
+
+def _is_dense(positions: int, rows: int) -> bool:
+    """Whether bits are put together faster than a list of positions."""
+    return _SPARSE * positions > rows
 
 
 def _positions(true: pl.Series, start: int = 0) -> pl.Series:

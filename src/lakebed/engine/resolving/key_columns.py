@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, pairwise
 
 import polars as pl
@@ -21,6 +22,7 @@ from lakebed.core.schema import LONG, Field, Struct
 from lakebed.core.schema_arrow import to_arrow
 from lakebed.delta.foreign import place
 from lakebed.engine.resolving.kernel import ascending, plain
+from lakebed.engine.resolving.numbers import KeyNumbers
 from lakebed.engine.resolving.order import ResolveOrder
 from lakebed.engine.scan import ScanOrder
 
@@ -35,6 +37,11 @@ class WholeKeys:
     rows: pl.DataFrame
     ascending: bool
     """Whether each key is greater than the one before it."""
+
+    @cached_property
+    def numbers(self) -> KeyNumbers:
+        """The one column of 64-bit numbers."""
+        return KeyNumbers(self.rows.to_series(), ascending=self.ascending)
 
 
 @dataclass(frozen=True)
