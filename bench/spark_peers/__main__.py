@@ -29,8 +29,9 @@ from bench.spark_peers.workloads.names import WORKLOADS, named
 DEFAULT_SCALE = 0.01
 APART_FROM = 0.1
 """From this scale on a workload has a process of its own: below, starting it would take longer than the work."""
-SMALL_MINUTES = 15.0
-"""Below that scale, a run that is to be quick does fewer than three rounds rather than take longer."""
+SMALL_PATIENCE = 10.0
+"""Below that scale, whoever takes longer than so many seconds for a run does one instead of three: the whole is to end
+in 20 minutes."""
 QUICK = [one.name for one in WORKLOADS if one.name != "tpch"]
 """Unless they are named: 22 queries twice for everybody would not end in 20 minutes."""
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -60,7 +61,7 @@ def _measure(arguments: argparse.Namespace, console: Console) -> Found:
         workloads=arguments.only,
         contenders=arguments.contenders,
         runs=arguments.runs,
-        minutes=arguments.minutes or (SMALL_MINUTES if arguments.scale < APART_FROM else None),
+        patience=arguments.patience or (SMALL_PATIENCE if arguments.scale < APART_FROM else None),
         limit=arguments.limit,
         apart=arguments.scale >= APART_FROM if arguments.apart is None else arguments.apart,
         memory=arguments.memory,
@@ -87,7 +88,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", type=_workloads, default=QUICK, help=f"all, or some of {told}; all but 3")
     parser.add_argument("--contenders", type=_contenders, default=chosen(None), help=f"some of {', '.join(BY_NAME)}")
     parser.add_argument("--runs", type=int, default=3, help="of every workload; the median counts")
-    parser.add_argument("--minutes", type=float, help="begin no second or third run when its share of this is over")
+    parser.add_argument("--patience", type=float, help="seconds; who takes longer for a run does no further one")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a run is stopped")
     parser.add_argument(
         "--apart", action=argparse.BooleanOptionalAction, help="a process for each workload: from scale 0.1"

@@ -19,6 +19,7 @@ from bench.spark_peers.jars import JarsMissingError, fetch
 from bench.spark_peers.places import Places
 from bench.spark_peers.process import Session, Worker
 from bench.spark_peers.sizes import Sizes
+from bench.spark_peers.workloads.names import named
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class Options:
     workloads: list[str]
     contenders: list[Contender]
     runs: int = 3
-    minutes: float | None = None
-    """No second or third run begins once this much is over: each contender has an equal share for each workload."""
+    patience: float | None = None
+    """Whoever takes longer than so many seconds for a run of a workload has done it with that one."""
     limit: float = 3600.0
     """Seconds after which a run is stopped."""
     apart: bool = True
@@ -48,8 +49,6 @@ class Contest:
         self._console = console
         self._warm, self._real = Places(root / "inputs-warm"), Places(root / "inputs")
         self._begun = time.monotonic()
-        self._ended = 0
-        """Pairs of a contender and a workload."""
 
     def run(self, facts: dict[str, str]) -> Found:
         """Everything; who fails is in what was found, and ends nothing."""
@@ -73,37 +72,26 @@ class Contest:
                 with self._worker(found, contender) as worker:
                     while left and worker.alive:
                         self._workload(found, worker, left.pop(0))
-                        self._ended += 1
             except (JarsMissingError, RuntimeError) as error:
                 found.absent[contender.name] = str(error)
-                self._ended += len(left)
                 self._say(f"{contender.name} does not take part: {error}")
                 return
 
     def _workload(self, found: Found, worker: Worker, workload: str) -> None:
         """A warm-up, and the runs; a run that fails is not tried again."""
         name, options = worker.contender.name, self._options
-        warm = worker.ask(self._warm.root, workload, "warm", options.limit, flush=False)
-        self._say(f"{workload}, {name}, warm-up: {warm.error or f'{warm.seconds:.1f} s'}")
-        if warm.error:
-            found.add(workload, name, warm)
-            return
+        if options.apart or named(workload).warms_up:
+            warm = worker.ask(self._warm.root, workload, "warm", options.limit, flush=False)
+            self._say(f"{workload}, {name}, warm-up: {warm.error or f'{warm.seconds:.1f} s'}")
+            if warm.error:
+                found.add(workload, name, warm)
+                return
         for number in range(options.runs):
-            if number and self._late():
-                break
             run = worker.ask(self._real.root, workload, str(number), options.limit)
             found.add(workload, name, run)
             self._say(f"{workload}, {name}, run {number + 1}: {run.error or f'{run.seconds:.1f} s'}")
-            if run.error:
+            if run.error or (options.patience is not None and run.seconds > options.patience):
                 break
-
-    def _late(self) -> bool:
-        """Whether those who came so far, and this one, have used up their shares of the time."""
-        options = self._options
-        if options.minutes is None:
-            return False
-        share = (self._ended + 1) / (len(options.contenders) * len(options.workloads))
-        return time.monotonic() - self._begun > options.minutes * 60 * share
 
     @contextmanager
     def _worker(self, found: Found, contender: Contender) -> Iterator[Worker]:

@@ -41,18 +41,18 @@ class Sizes:
         >>> Sizes.at(1).rows, Sizes.at(1).trickles
         (10000000, 100)
         >>> Sizes.at(0.01).rows, Sizes.at(0.01).trickles
-        (100000, 8)
+        (100000, 6)
         """
         return cls(
             rows=max(1_000, round(10_000_000 * scale)),
             batch=max(200, round(2_000_000 * scale)),
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
-            trickles=_times(100, scale, least=8),
-            lookups=_times(20, scale, least=5),
+            trickles=_times(100, scale, least=6),
+            lookups=_times(20, scale, least=4),
             writers=4,
-            writes=_times(5, scale, least=2),
-            partitions=max(50, round(10_000 * scale)),
+            writes=_times(5, scale, least=1),
+            partitions=max(50, round(10_000 * scale**1.2)),
             tpch=max(0.01, scale),
             refreshes=_times(10, scale, least=2),
         )
@@ -65,11 +65,11 @@ class Sizes:
             batch=200,
             upserts=1,
             trickle=100,
-            trickles=2,
-            lookups=2,
+            trickles=1,
+            lookups=1,
             writers=1,
             writes=1,
-            partitions=5,
+            partitions=3,
             tpch=0.01,  # with less, keys of partsupp are not distinct
             refreshes=1,
         )
@@ -79,9 +79,9 @@ class Sizes:
         """After so many small upserts the table is read; after the last one too.
 
         >>> Sizes.at(1).read_every, Sizes.at(0.01).read_every
-        (10, 5)
+        (10, 3)
         """
-        return max(5, self.trickles // 10)
+        return max(3, self.trickles // 10)
 
     def to_json(self) -> dict[str, Any]:
         """All of it; ``Sizes(**value)`` is the way back."""

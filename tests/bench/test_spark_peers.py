@@ -111,7 +111,9 @@ def test_changes_trickles_and_partitions_have_their_sizes(tmp_path: Path) -> Non
     places, sizes = Places(tmp_path / "in"), Sizes.warm()
     inputs.make(places, sizes, ["changes", "trickle", "partitions"])
     assert pq.read_table(places.batch("changed", 0)).num_rows == sizes.rows // 100
-    assert [pq.read_table(places.batch("trickle", n)).num_rows for n in range(sizes.trickles)] == [sizes.trickle] * 2
+    assert [pq.read_table(places.batch("trickle", n)).num_rows for n in range(sizes.trickles)] == [
+        sizes.trickle
+    ] * sizes.trickles
     parts = pq.read_table(places.expected("partitions"))["part"]
     assert pc.value_counts(parts).field("counts").to_pylist() == [2] * sizes.partitions
 

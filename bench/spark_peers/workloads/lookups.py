@@ -27,7 +27,10 @@ def run(work: Work) -> None:
         for number, (first, last) in enumerate(wanted["ranges"]):
             where = f"id BETWEEN {first} AND {last}"
             found = work.step("range", lambda where=where: digest(table.lookup(where)), number=number)  # type: ignore[misc]
-            work.same(where, found, digest(live.where(where)))
+            kept = f"{expected} where {where}"
+            if kept not in work.digests:
+                work.digests[kept] = digest(live.where(where))
+            work.same(where, found, work.digests[kept])
         work.check("all rows", table.read(), expected)
 
 

@@ -17,6 +17,8 @@ class Workload:
     """The steps that are reported, with what each is called in a table."""
     counts: tuple[tuple[tuple[str, str], str], ...] = ()
     """Figures of steps that are no times: step, name of the figure, and what it is called in a table."""
+    warms_up: bool = True
+    """Whether it does anything that the workloads before it have not done, if they were done by the same process."""
 
 
 WORKLOADS = (
@@ -60,6 +62,7 @@ WORKLOADS = (
         "four writers at the same time on overlapping keys",
         (("writers", "all together"),),
         ((("writers", "per_second"), "upserts per second"), (("writers", "failed"), "failed upserts")),
+        warms_up=False,
     ),
     Workload(
         8,
