@@ -51,7 +51,7 @@ class KeyHistory(RuleBasedStateMachine):
 
     def connect(self, number: int) -> Any:
         """One of the two connections."""
-        return lakebed.connect(self.root, self.url)
+        return lakebed.connect(self.root, self.url, **self.shape.options)
 
     def teardown(self) -> None:
         if hasattr(self, "model"):

@@ -81,6 +81,8 @@ class Shape:
     never_null: frozenset[int] = field(default_factory=frozenset)
     full: int = 8
     """How many small files of a bucket an upsert packs."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the connections: with little memory a batch becomes several files, and buckets split in the middle of it."""
 
     @property
     def ddl(self) -> str:
@@ -133,7 +135,8 @@ def shapes(draw: st.DrawFn, *, packing: bool = False) -> Shape:
     made = Rules(key=key, sequence=sequence, engine=engine, **rules)
     counted = frozenset(n for n, f in made.functions.items() if f.name == "count")
     full = 2 if packing else draw(st.sampled_from([2, 3, 8]))
-    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted, full)
+    options = draw(st.sampled_from([{}, {}, {"writer_memory_limit": 600}]))
+    return Shape((*columns, *values), made, {**create, "properties": properties}, kinds, counted, full, options)
 
 
 ALL_KINDS = ("+I", "+U", *RETRACTS)

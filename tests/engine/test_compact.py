@@ -293,6 +293,7 @@ def test_any_memory_limit_and_target_size(lake: Lake, limit: int, target: int) -
 
 
 def test_memory_stays_bounded(lake: Lake) -> None:
+    """DuckLake #687, #853: compaction takes memory by the size of the table. Here by the writer's limit."""
     many = [{"id": i, "n": i * 7919 % 100_003} for i in range(60_000)]
     small = lake.options.updated({"max_row_group_rows": 5000})
     sources = [Lake(lake.root, small).add(KEYED, many[i::4], base=i * 20_000, bucket=0) for i in range(4)]

@@ -48,7 +48,9 @@ class SparkKeyWriters(KeyWriters):
 
     def connect(self, number: int) -> Any:
         session = type(self).spark()
-        return FramedWarehouse(lakebed.connect(self.root, self.url, spark=session, **CONNECTIONS[number]), session)
+        return FramedWarehouse(
+            lakebed.connect(self.root, self.url, spark=session, **CONNECTIONS[number], **self.shape.options), session
+        )
 
     def teardown(self) -> None:
         if hasattr(self, "model"):

@@ -68,7 +68,7 @@ def to_physical_names(table: pa.Table, schema: Struct) -> pa.Table:
     ['col-7']
     """
     renamed = pa.schema(_renamed_fields(list(table.schema), schema), table.schema.metadata)
-    batches = [pa.record_batch(_Relabelled(batch, renamed)) for batch in table.to_batches()]
+    batches = [pa.record_batch(_Relabelled(batch, renamed)) for batch in table.to_batches() if batch.num_rows]
     return pa.Table.from_batches(batches, renamed)
 
 

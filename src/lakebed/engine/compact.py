@@ -84,10 +84,11 @@ def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, f
     many = 2 if full else max(2, int(value_of("compaction-small-files", metadata.configuration)))
     groups = []
     for files in _by_partition([s for s in sources if not is_unsettled(s.add)]).values():
-        wasteful = [s for s in files if (waste(s, spec) > 0 if full else waste(s, spec) >= ratio)]
-        small = [s for s in files if s not in wasteful and s.add.size * _SMALL < options.file_target_size]
-        packs = len(small) + bool(wasteful) >= many
-        chosen = [s for s in files if s in wasteful or (packs and s in small)]
+        wasteful = [waste(s, spec) > 0 if full else waste(s, spec) >= ratio for s in files]
+        small = [s.add.size * _SMALL < options.file_target_size for s in files]
+        only_small = sum(little and not bad for little, bad in zip(small, wasteful, strict=True))
+        packs = only_small + any(wasteful) >= many
+        chosen = [s for s, bad, little in zip(files, wasteful, small, strict=True) if bad or (packs and little)]
         if chosen:
             groups.append(chosen)
     return groups

@@ -87,6 +87,7 @@ class ResolutionCache:
 def size_of(made: Resolution | Places) -> int:
     """About the bytes of a resolution in memory.
 
+    >>> from pyroaring import BitMap64
     >>> size_of(Resolution({"a.parquet": BitMap64(range(100_000))})) < 20_000
     True
     """

@@ -15,6 +15,7 @@ from lakebed.core.predicate import Node, may_match_files
 from lakebed.core.predicate import columns as columns_of
 from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
+from lakebed.engine.resolving import dense
 from lakebed.engine.resolving.key_columns import read_bytes
 from lakebed.engine.resolving.known_dead import keep_dead
 from lakebed.engine.settle_order import SettleOrder, Settling
@@ -138,8 +139,10 @@ def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool =
     dead = [(add, rows) for one in matched for add, rows in (*one.staying, *one.fresh) if rows]
     same = {number for number, (add, rows) in enumerate(dead) if _is_same(add, rows)}
     written = store_vectors(draft.handle.store, [rows for _, rows in dead], never_inline=same)
-    for (_, rows), vector in zip(dead, written.vectors, strict=True):
-        keep_dead(draft.handle.store, vector, rows)
+    key = KeySpec.of(draft.metadata)
+    if key is not None and dense.suits(key):
+        for (_, rows), vector in zip(dead, written.vectors, strict=True):
+            keep_dead(draft.handle.store, vector, rows)
     vectors = iter(written.vectors)
     made = () if written.path is None else (written.path,)
     found = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 
 from lakebed.core.actions import AddFile
 from lakebed.core.bucketing import groups
@@ -31,13 +33,21 @@ class Unit:
 
 
 def units_of(files: Iterable[AddFile], key: KeySpec) -> dict[Unit, list[AddFile]]:
-    """The files by unit, in the order in which they come."""
-    by_place: dict[str, dict[int, list[AddFile]]] = defaultdict(lambda: defaultdict(list))
-    for add in files:
+    """The files by unit, in the order in which they come: of files that wait nothing else tells it.
+
+    >>> from lakebed.core.file_tags import file_tags
+    >>> from lakebed.core.keyed import Merge, MergeEngine
+    >>> spec = KeySpec(("id",), (), "dynamic", Merge.ON_READ, MergeEngine.DEDUPLICATE, spans_partitions=True)
+    >>> files = [AddFile(f"{n}", {}, 1, 0, True, tags=file_tags(n, unsettled=True, tombstones=0)) for n in (-1, -3, -2)]
+    >>> [[add.path for add in members] for members in units_of(files, spec).values()]
+    [['-1', '-3', '-2']]
+    """
+    by_place: dict[str, dict[int, list[tuple[int, AddFile]]]] = defaultdict(lambda: defaultdict(list))
+    for at, add in enumerate(files):
         place, number = key.bucket(add)
-        by_place[place][number].append(add)
+        by_place[place][number].append((at, add))
     return {
-        Unit(place, numbers): [add for number in sorted(numbers) for add in members[number]]
+        Unit(place, numbers): [add for _, add in sorted(chain(*map(members.__getitem__, numbers)), key=itemgetter(0))]
         for place, members in by_place.items()
         for numbers in groups(members)
     }

@@ -184,6 +184,9 @@ def reinterpreted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     >>> reinterpreted(batch, pa.schema([("col-7", pa.int64())])).to_pylist()
     [{'col-7': 1}]
     """
+    if not batch.num_rows:
+        # An empty slice from further on would come with buffers that Arrow takes for too short.
+        return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
     return pa.record_batch(_Reinterpreted(batch, schema))
 
 

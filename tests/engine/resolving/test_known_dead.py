@@ -13,23 +13,24 @@ from lakebed.engine.resolving.known_dead import DeadRows
 from lakebed.storage.deletion_vector import size_in_memory
 
 SOME = BitMap64(range(0, 3000, 3))
+SIZE = size_in_memory(SOME) + known_dead._ENTRY_BYTES
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    cache = DeadRows(limit=2 * size_in_memory(SOME))
+    cache = DeadRows(limit=2 * SIZE)
     cache.keep("a", SOME)
     cache.keep("b", SOME)
     assert cache.find("a") == SOME
     cache.keep("c", SOME)
     assert [cache.find(name) is not None for name in "abc"] == [True, False, True]
-    assert cache.num_bytes == 2 * size_in_memory(SOME)
+    assert cache.num_bytes == 2 * SIZE
 
 
 def test_more_than_the_limit_is_not_kept_and_nothing_counts_twice() -> None:
-    cache = DeadRows(limit=size_in_memory(SOME))
+    cache = DeadRows(limit=SIZE)
     cache.keep("a", SOME)
     cache.keep("a", SOME)
-    assert cache.num_bytes == size_in_memory(SOME)
+    assert cache.num_bytes == SIZE
     cache.keep("b", BitMap64(range(0, 30_000, 3)))
     assert cache.find("b") is None
     assert cache.num_bytes == 0

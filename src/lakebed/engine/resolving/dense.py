@@ -174,13 +174,15 @@ class _Range:
     def owned(self, files: Sequence[KeyNumbers]) -> Iterator[BitMap64]:
         """The positions of each settled file's rows whose key any of the unsettled files has."""
         waiting: list[_Between] = []
+        rows = 0
         for keys in files:
             alone = not len(keys) or not keys.ascending or self._are_few(keys)
             if not alone:
                 waiting.append(_Between(keys, *keys.span(self.low, self.high)))
-            if alone or sum(one.length for one in waiting) >= _ROWS_AT_ONCE:
+                rows += waiting[-1].length
+            if alone or rows >= _ROWS_AT_ONCE:
                 yield from self._looked_up(waiting)
-                waiting = []
+                waiting, rows = [], 0
             if alone:
                 yield self._owned(keys)
         yield from self._looked_up(waiting)

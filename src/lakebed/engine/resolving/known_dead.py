@@ -22,6 +22,8 @@ from lakebed.storage.deletion_vector import size_in_memory
 from lakebed.storage.store import Store
 
 LIMIT = 64 * MIB
+_ENTRY_BYTES = 1024
+"""What the objects of an entry take beside the positions: its name may be the text of a small vector."""
 
 
 class DeadRows:
@@ -43,7 +45,7 @@ class DeadRows:
 
     def keep(self, name: Hashable, positions: BitMap64) -> None:
         """Keep them; what was not used for longest goes."""
-        size = size_in_memory(positions)
+        size = size_in_memory(positions) + _ENTRY_BYTES
         with self._lock:
             if name in self._kept:
                 return
