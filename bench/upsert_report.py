@@ -110,10 +110,10 @@ def _upserts(found: Found, size: int) -> Iterator[Line]:
             ours, theirs = found.get(size, "upsert", contender), found.get(size, "upsert", plain)
             if ours is None or theirs is None:
                 continue
-            turns = [mine / its for mine, its in zip(ours.seconds, theirs.seconds, strict=True)]
             note = (
-                f"{len(turns)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s, best of "
-                f"{max(1, len(ours.totals))}; median of the turns {median(turns):.2f}; {_memory(ours, theirs)}"
+                f"{len(ours.seconds)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s, best of "
+                f"{max(1, len(ours.totals))}; medians {median(ours.seconds):.3f} and {median(theirs.seconds):.3f} s; "
+                f"{_memory(ours, theirs)}"
             )
             what = f"upsert of {size:,}: {contender.name} / {plain.name} sorted write"
             yield Line(what, ours.total / theirs.total, "x", goal if plain is POLARS else None, note=note)

@@ -1,4 +1,4 @@
-"""Buckets that split in the middle of a batch, or of a transaction: what comes later still wins."""
+"""Buckets that split in the middle of a batch, or of a transaction: what comes later still wins. And no buckets at all."""
 
 from __future__ import annotations
 
@@ -105,3 +105,14 @@ def test_little_memory_and_every_change(tmp_path: Path, merge: str) -> None:
     found = table.changes(0, mode="all").to_arrow()
     told = sorted(zip(found["_commit_version"].to_pylist(), found["_change_type"].to_pylist(), strict=True))
     assert told == [(1, "insert"), (1, "insert"), (3, "update_postimage"), (3, "update_preimage")]
+
+
+def test_unaware_a_table_without_key_has_no_buckets(tmp_path: Path) -> None:
+    with lakebed.connect(tmp_path) as lake:
+        table = lake.create_table("t", "id BIGINT, v BIGINT", buckets="unaware")
+        for _ in range(2):
+            table.append([{"id": 1, "v": 1}, {"id": 1, "v": 2}])
+        assert table.count() == 4
+        assert not any("bucket" in path for path in table.files()["path"].to_pylist())
+        with pytest.raises(lakebed.LakebedError, match="unaware"):
+            lake.create_table("u", "id BIGINT", primary_key=["id"], buckets="unaware")

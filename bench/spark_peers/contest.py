@@ -70,17 +70,19 @@ class Contest:
         while left:
             try:
                 with self._worker(found, contender) as worker:
+                    fresh = True
                     while left and worker.alive:
-                        self._workload(found, worker, left.pop(0))
+                        self._workload(found, worker, left.pop(0), fresh=fresh)
+                        fresh = False
             except (JarsMissingError, RuntimeError) as error:
                 found.absent[contender.name] = str(error)
                 self._say(f"{contender.name} does not take part: {error}")
                 return
 
-    def _workload(self, found: Found, worker: Worker, workload: str) -> None:
+    def _workload(self, found: Found, worker: Worker, workload: str, *, fresh: bool) -> None:
         """A warm-up, and the runs; a run that fails is not tried again."""
         name, options = worker.contender.name, self._options
-        if options.apart or named(workload).warms_up:
+        if fresh or named(workload).warms_up:
             warm = worker.ask(self._warm.root, workload, "warm", options.limit, flush=False)
             self._say(f"{workload}, {name}, warm-up: {warm.error or f'{warm.seconds:.1f} s'}")
             if warm.error:
