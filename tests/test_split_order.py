@@ -1,4 +1,4 @@
-"""Buckets that split in the middle of a batch, or of a transaction: what comes later still wins. And no buckets at all."""
+"""Buckets that split in a batch, or in a transaction: what comes later still wins. And tables without buckets."""
 
 from __future__ import annotations
 

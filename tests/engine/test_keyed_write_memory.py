@@ -36,6 +36,15 @@ def test_memory_is_bounded_if_sort_by_orders_the_whole_batch(tmp_path: Path) -> 
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize(("merge", "most"), [("on-read", 512), ("on-write", 640)])
+def test_a_table_takes_two_gibibytes_in_half_a_gibibyte(tmp_path: Path, merge: str, most: int) -> None:
+    """The commit included, and a process that has 250 MiB before; on-write also matches 20,000,000 keys."""
+    _, peak, files = run(tmp_path, 2048, 64, "4", merge)
+    assert files >= 4
+    assert peak < most
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("more", [(), ("sorted",)], ids=["as they come", "sorted"])
 @pytest.mark.parametrize("buckets", ["1", "4", "dynamic"])
 def test_two_gibibytes_in_a_process_of_half_a_gibibyte(tmp_path: Path, buckets: str, more: tuple[str, ...]) -> None:
