@@ -24,6 +24,7 @@ from lakebed.engine.distribution import Distribution
 from lakebed.engine.draft import Draft, Handle
 from lakebed.engine.imports import import_log
 from lakebed.engine.inputs import is_repeatable
+from lakebed.engine.lease import end_pending
 from lakebed.engine.publication import follow, publish_versions
 from lakebed.engine.replace import replace_table
 from lakebed.engine.user import user_name
@@ -34,6 +35,8 @@ from lakebed.storage.store import Store, open_store
 from lakebed.table import Table
 from lakebed.transaction import Transaction
 from lakebed.writing import rows_of
+
+_LEASES_SECONDS = 2.0
 
 
 class StatementRunner(Protocol):
@@ -82,6 +85,9 @@ class Warehouse(FileLoading, Maintaining):
         >>> lake = lakebed.connect(tempfile.mkdtemp())
         >>> lake.close()
         """
+        # A lease that ended later would open the metastore again, and make an empty one where the warehouse has been
+        # moved away. A server that does not answer keeps nobody for long.
+        end_pending(_LEASES_SECONDS)
         self._metastore.close()
 
     @property

@@ -41,11 +41,11 @@ _PLAIN = frozenset(string.ascii_letters + string.digits + "-_.~!$&()+,;@")
 _LONGEST = 255  # bytes that file systems allow for a name; beyond them only the shorter form may fit
 
 
-def check_partitionable(kind: Type) -> None:
-    """Raise SchemaError when a column of this type cannot partition a table."""
+def check_partitionable(kind: Type, where: str = "") -> None:
+    """Raise SchemaError when a column of this type cannot partition a table; ``where`` says which one it is."""
     if kind not in _PARTITIONABLE and not isinstance(kind, Decimal):
         raise SchemaError(
-            f"a {type_ddl(kind)} column cannot partition a table",
+            f"{where}a {type_ddl(kind)} column cannot partition a table",
             expected="a number, string, boolean, date or timestamp",
         )
 

@@ -12,6 +12,7 @@ from lakebed.core.column_mapping import map_new_fields, needs_mapping
 from lakebed.core.key_definition import KeyDefinition
 from lakebed.core.merging import check_spec
 from lakebed.core.names import TableName
+from lakebed.core.partition import check_partitionable
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, to_configuration
 from lakebed.core.schema import Struct
 from lakebed.core.schema_check import validate_schema
@@ -35,6 +36,8 @@ class TableDefinition:
         With ``mapped_after`` all columns get names of their own in files, and ids above that one.
         """
         validate_schema(self.columns, self.partitions)
+        for name in self.partitions:
+            check_partitionable(self.columns[name].type, f"table {self.name}, column {name!r}: ")
         key, columns = self.key.checked(str(self.name), self.columns)
         configuration = {**to_configuration(self.properties), **SYSTEM_CONFIGURATION}
         key.compare(str(self.name), configuration)

@@ -137,9 +137,9 @@ def _stream(items: Iterator[Item], lease: Lease) -> Generator[Item, None, None]:
         lease.end()
 
 
-def end_pending() -> None:
-    """Wait until the metastore knows of every reader of this process that has finished."""
-    _process.keeper().catch_up()
+def end_pending(seconds: float | None = None) -> None:
+    """Wait until the metastore knows of every reader of this process that has finished, or until time is over."""
+    _process.catch_up(seconds)
 
 
 @lru_cache(maxsize=64)
@@ -165,11 +165,11 @@ class _Keeper:
         """End a lease soon."""
         self._work.put(lambda: self._end(lease))
 
-    def catch_up(self) -> None:
+    def catch_up(self, seconds: float | None) -> None:
         """Wait until all that was asked for has been done."""
         done = threading.Event()
         self._work.put(done.set)
-        done.wait()
+        done.wait(seconds)
 
     def _run(self) -> None:
         while True:
@@ -211,6 +211,13 @@ class _ThisProcess:
             if self._keeper is None:
                 self._keeper = _Keeper()
             return self._keeper
+
+    def catch_up(self, seconds: float | None) -> None:
+        """Wait for the keeper, if there is one."""
+        with self._starting:
+            keeper = self._keeper
+        if keeper is not None:
+            keeper.catch_up(seconds)
 
     def forget(self) -> None:
         """A forked process has none of its parent's threads."""

@@ -104,6 +104,7 @@ def cache_key(order: ResolveOrder, files: BucketFiles) -> Hashable:
     return (
         order.metadata.id,
         columns,
+        order.key.key,  # ``where`` calls columns by their present names
         order.key.engine,
         frozenset(add.key for add in files.settled),
         tuple(add.path for add in files.unsettled),

@@ -17,7 +17,7 @@ from lakebed.engine.draft import Draft
 from lakebed.engine.keyed_read import about_keys
 from lakebed.engine.resolving import dense
 from lakebed.engine.resolving.key_columns import read_bytes
-from lakebed.engine.resolving.known_dead import keep_dead
+from lakebed.engine.resolving.known_dead import keep_dead, keeps_dead
 from lakebed.engine.settle_order import SettleOrder, Settling
 from lakebed.engine.settlement import Matched, Settlement, UnitFiles, made_for, size_of
 from lakebed.engine.unit import Unit, pending, units_of, unsettled_units
@@ -140,7 +140,7 @@ def settlements(draft: Draft, matched: Sequence[Matched], *, data_change: bool =
     same = {number for number, (add, rows) in enumerate(dead) if _is_same(add, rows)}
     written = store_vectors(draft.handle.store, [rows for _, rows in dead], never_inline=same)
     key = KeySpec.of(draft.metadata)
-    if key is not None and dense.suits(key):
+    if key is not None and keeps_dead(key) and dense.suits(key):
         for (_, rows), vector in zip(dead, written.vectors, strict=True):
             keep_dead(draft.handle.store, vector, rows)
     vectors = iter(written.vectors)

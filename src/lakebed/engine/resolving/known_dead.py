@@ -1,7 +1,7 @@
 """The dead rows of files, kept in the process: whoever upserts again needs what the upsert before has found.
 
-A vector never changes, and its place is never used twice. Only resolving asks here, which replaces the vectors: readers
-read them where they are stored.
+A vector never changes, and its place is never used twice. Only upserts that settle themselves ask here: others read the
+vectors where they are stored, and tell if one is missing or damaged.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Hashable
 from pyroaring import BitMap64
 
 from lakebed.core.actions import AddFile, DeletionVector
+from lakebed.core.keyed import KeySpec, Merge
 from lakebed.core.location import Location
 from lakebed.core.options import MIB
 from lakebed.engine.resolving.order import ResolveOrder
@@ -67,13 +68,17 @@ def known_dead(order: ResolveOrder, add: AddFile) -> BitMap64:
     if vector is None:
         return BitMap64()
     name = _name(order.store.location, vector)
-    found = _shared.find(name)
+    found = _shared.find(name) if keeps_dead(order.key) else None
     if found is None:
         with named(order.scan):
             found = dead_rows(order.store, vector)
         assert found is not None
-        _shared.keep(name, found)
     return found
+
+
+def keeps_dead(key: KeySpec) -> bool:
+    """Whether upserts into such a table ask for what the one before has found."""
+    return key.merge is Merge.ON_WRITE
 
 
 def keep_dead(store: Store, vector: DeletionVector, positions: BitMap64) -> None:
