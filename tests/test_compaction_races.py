@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from model import bag
 from test_key_races import before_commits
+from test_vacuum import referenced, stored
 
 import lakebed
+from lakebed.engine import maintain
+from lakebed.engine.tiers import FULL
 
 KEYS = 60
 
@@ -160,3 +167,108 @@ def test_a_writer_that_never_rests(local_lake: lakebed.Warehouse) -> None:
                 assert table.compact().version is not None
     assert table.files().num_rows <= 20
     assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == {id: min(id, 29) for id in range(49)}
+
+
+KILLED = 20
+"""The keys that the other writer takes away in each race."""
+
+
+def crowded(lake: lakebed.Warehouse, merge_engine: str = "deduplicate") -> tuple[lakebed.Table, dict[int, int]]:
+    """A table with two files in each of three buckets, and its rows."""
+    table = lake.create_table(
+        "t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=3, merge_engine=merge_engine,
+        properties={"compact-on-write": 0, "fields.n.aggregate-function": "sum"}
+        if merge_engine == "aggregation"
+        else {"compact-on-write": 0},
+    )  # fmt: skip
+    for start in (0, 200):
+        table.upsert([{"id": id, "n": 1} for id in range(start, start + 200)])
+    assert table.files().num_rows == 6
+    return table, dict.fromkeys(range(400), 1)
+
+
+def keys_of(table: lakebed.Table, bucket: int) -> list[int]:
+    paths = [file["path"] for file in table.files().to_pylist() if file["bucket"] == bucket]
+    files = [pq.read_table(table._store.path(path), columns=["id"]) for path in paths]
+    return sorted(id for file in files for id in file["id"].to_pylist())
+
+
+@pytest.mark.parametrize("merge_engine", ["deduplicate", "aggregation"])
+def test_who_loses_every_race_gives_up_and_says_so(local_lake: lakebed.Warehouse, merge_engine: str) -> None:
+    """Each time that it would commit, somebody has just changed every file: nothing lands, and nothing is left."""
+    table, model = crowded(local_lake, merge_engine)
+    before, other = table.version, local_lake.table("t")
+    won = []
+
+    def win(number: int) -> None:
+        rows = range(number * KILLED, (number + 1) * KILLED)
+        rows = [*rows, *range(399 - number * 3, 396 - number * 3, -1)]
+        won.append(other.upsert([{"id": id, "n": 7} for id in rows]).version)
+        model.update({id: 7 + (model[id] if merge_engine == "aggregation" else 0) for id in rows})
+
+    with before_commits(win):
+        done = table.compact(full=True)
+    assert len(won) == maintain._RACES + 1, "it is tried again, but not for ever"
+    assert (done.version, done.buckets, done.metrics) == (None, 0, {})
+    assert done.skipped == ("bucket 0", "bucket 1", "bucket 2")
+    assert won == list(range(before + 1, table.version + 1))
+    assert stored(table) == referenced(table)
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model
+    again = table.compact(full=True)
+    assert (again.version, again.buckets, again.skipped) == (table.version, 3, ())
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model
+
+
+def test_buckets_that_lose_no_race_land(local_lake: lakebed.Warehouse) -> None:
+    """One bucket is changed again and again: it alone is left out."""
+    table, model = crowded(local_lake)
+    other, busy = local_lake.table("t"), keys_of(table, 1)
+    races = 0
+
+    def win(number: int) -> None:
+        nonlocal races
+        # After the bucket is given up, its writer harms nobody.
+        races += 1
+        rows = busy[number * 3 : number * 3 + 3]
+        other.upsert([{"id": id, "n": 7} for id in rows])
+        model.update(dict.fromkeys(rows, 7))
+
+    with before_commits(win):
+        done = table.compact(full=True)
+    assert races == maintain._RACES + 2
+    assert (done.version, done.buckets, done.skipped) == (table.version, 2, ("bucket 1",))
+    assert Counter(file["bucket"] for file in table.files().to_pylist()) == {0: 1, 1: 2 + races, 2: 1}
+    assert stored(table) == referenced(table)
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model
+    assert bag(lakebed.read_delta(table.location).to_arrow()) == bag(table.to_arrow())
+
+
+def test_an_upsert_that_loses_every_race_to_pack_has_landed(local_lake: lakebed.Warehouse) -> None:
+    """It packs files in a commit of its own: what that loses is no concern of whoever has upserted."""
+    table = local_lake.create_table("t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=1)
+    for number in range(FULL):
+        table.upsert([{"id": number * 50 + id, "n": 1} for id in range(50)])
+    model = dict.fromkeys(range(FULL * 50), 1)
+    other, races = local_lake.table("t"), 0
+
+    def win(number: int) -> None:
+        nonlocal races
+        if number == 0:  # the commit of the upsert itself
+            return
+        if number == 1:  # or the others would do the work
+            other.alter(properties={"compact-on-write": 0})
+        rows = [races * 2 + id * 50 for id in range(FULL)]
+        other.upsert([{"id": id, "n": 7} for id in rows])
+        model.update(dict.fromkeys(rows, 7))
+        races += 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with before_commits(win):
+            mine = table.upsert([{"id": 1000, "n": 9}])
+    model[1000] = 9
+    assert races == maintain._RACES + 1
+    assert mine.version == table.version - races - 1
+    assert "compact" not in {commit.operation for commit in table.history()}
+    assert stored(table) == referenced(table)
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == model

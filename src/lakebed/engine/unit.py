@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from lakebed.core.actions import AddFile
 from lakebed.core.bucketing import groups
-from lakebed.core.commit import Bucket
+from lakebed.core.commit import Bucket, partition_key
 from lakebed.core.file_tags import is_unsettled
 from lakebed.core.keyed import KeySpec
 
@@ -24,7 +24,8 @@ class Unit:
 
     def __str__(self) -> str:
         numbers = ", ".join(map(str, sorted(self.numbers)))
-        return " ".join(filter(None, (self.place, numbers and f"bucket {numbers}"))) or "the table"
+        place = "" if self.place == partition_key({}) else self.place
+        return " ".join(filter(None, (place, numbers and f"bucket {numbers}"))) or "the table"
 
     @property
     def buckets(self) -> frozenset[Bucket]:
