@@ -20,11 +20,9 @@ _CAUSE = re.compile(r"^(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 def collected(frame: DataFrame, table_name: str) -> pa.Table:
     """The rows of a frame, computed by one job. Raises JobError, with the cause, if it fails."""
-    from pyspark.errors import PySparkException
-
     try:
         return frame.toArrow()
-    except PySparkException as error:
+    except Exception as error:  # of PySpark's classes or, where a file that the frame reads is damaged, of Py4J's
         raise JobError(
             f"table {table_name}: the Spark job failed, and nothing was changed", found=_reason(str(error))
         ) from error
@@ -49,6 +47,11 @@ def is_final(error: LakebedError) -> bool:
 def setting(spark: SparkSession, name: str, default: str) -> str:
     """A setting of the session."""
     return spark.conf.get(name, default) or default
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether tasks run in the driver's own process, and so on its machine."""
+    return _LOCAL.fullmatch(setting(spark, "spark.master", "")) is not None
 
 
 def slots(spark: SparkSession) -> int | None:

@@ -14,7 +14,7 @@ from lakebed.core.errors import DataError
 from lakebed.core.keyed import KeySpec
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import from_arrow
-from lakebed.engine.incoming import Settles
+from lakebed.engine.incoming import ArrowRows, Settles
 from lakebed.engine.keyed_write import KeyedWriter
 from lakebed.engine.merge_source import Staged, StageOrder
 from lakebed.engine.settle_order import Settling
@@ -28,6 +28,7 @@ from lakebed.spark.casts import cast
 from lakebed.spark.job import setting
 from lakebed.spark.merge_job import stage
 from lakebed.spark.message import ROWS, Message, files_in, from_rows
+from lakebed.spark.parquet_source import parquet_rows
 from lakebed.spark.schemas import arrow_schema
 from lakebed.spark.write_plan import for_append, for_upsert, quoted
 from lakebed.spark.write_task import UpsertTask, WriteTask, task_of
@@ -82,6 +83,9 @@ class SparkRows:
     def write(self, order: WriteOrder) -> list[AddFile]:
         """Write the rows into a table without a key."""
         self._check(order.metadata, order.table_name, check_schema(self.schema, order.metadata.schema))
+        here = parquet_rows(self.frame, order.options, ordered=False)
+        if here is not None:
+            return ArrowRows(here).write(order)
         order = replace(order, prefix=new_prefix())
         frame = for_append(self.frame, order.metadata, order.options)
         done = _run(frame, WriteTask(order, write_here=_here(order)))
@@ -91,11 +95,14 @@ class SparkRows:
         """Write the rows as upsert files. Tasks that have whole buckets settle them."""
         KeyedWriter(order).expect(self.schema)
         self._check(order.metadata, order.table_name, ())
+        here = parquet_rows(self.frame, order.options, ordered=True)
+        if here is not None:
+            return ArrowRows(here).upsert(order, settles)
         arranged = for_upsert(self.frame, order)
         order = replace(order, prefix=new_prefix(), share_bits=arranged.share_bits)
         settling = _sendable(settles(), order.prefix) if arranged.whole_buckets else None
-        here = 0 if arranged.whole_buckets or arranged.share_bits else _here(order)
-        done = _run(arranged.frame, UpsertTask(order, settling, write_here=here))
+        few = 0 if arranged.whole_buckets or arranged.share_bits else _here(order)
+        done = _run(arranged.frame, UpsertTask(order, settling, write_here=few))
         return gathered(done, order.key, whole_buckets=arranged.whole_buckets)
 
     def _check(self, metadata: Metadata, table_name: str, problems: Sequence[str]) -> None:
