@@ -15,6 +15,7 @@ ROWS = 400
 """Enough that vectors are not inline."""
 NEW_ROWS = [{"id": i, "v": 1} for i in range(0, ROWS, 2)] + [{"id": 9000 + i, "v": 1} for i in range(10)]
 MOST_ROWS = [{"id": i, "v": 2} for i in range(ROWS) if i % 8]
+FEW_ROWS = [{"id": i, "v": 1000} for i in (*range(0, 90, 3), 9000)]
 DELETED = [{"id": i} for i in range(0, ROWS, 2)]
 AT_ONCE = timedelta(0)
 
@@ -30,6 +31,8 @@ class Order:
     step: Step
     time: int = 1
     """Which of the times that it comes to the step."""
+    after: Step | None = None
+    """The step from which these times are counted; None: from the beginning."""
 
 
 def operate(table: lakebed.Table, operation: str) -> None:
@@ -38,6 +41,8 @@ def operate(table: lakebed.Table, operation: str) -> None:
         table.upsert(NEW_ROWS)
     elif operation == "replace most":
         table.upsert(MOST_ROWS)
+    elif operation == "replace few":
+        table.upsert(FEW_ROWS)
     elif operation == "delete":
         table.delete(DELETED)
     elif operation == "settle":
@@ -59,11 +64,13 @@ def main(pipe: Connection) -> None:
     except EOFError:
         return
     table = lakebed.connect(order.warehouse, order.metastore).table(order.table)
-    left = order.time
+    left, begun = order.time, order.after is None
 
     def die(step: Step) -> None:
-        nonlocal left
-        if step is order.step:
+        nonlocal left, begun
+        if not begun:
+            begun = step is order.after
+        elif step is order.step:
             left -= 1
             if not left:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from key_crash_worker import AT_ONCE, FEW_ROWS, Order, main, operate
 from model import bag
 from test_compact_on_write import Rows, check, cut_off, operations, rows
+from test_key_crash import FOR_LONG, SUMS, age
 from test_key_races import before_commits
 from test_vacuum import referenced, stored
+from worker_processes import Worker, workers_in_waiting
 
 import lakebed
 from lakebed.core.errors import StorageError
@@ -387,3 +392,109 @@ def test_an_interruption_says_that_the_rows_have_landed(local_lake: lakebed.Ware
         stop()
     assert "the commit had landed already" in caught.value.__notes__
     assert table.to_arrow(where="id = 1").to_pylist() == [{"id": 1, "v": 5}]
+
+
+SECOND = [
+    Step.COMPACT_WRITTEN,
+    Step.COMMIT_PREPARED,
+    Step.COMMIT_BEGUN,
+    Step.COMMIT_INSERTED,
+    Step.COMMIT_DONE,
+    Step.PUBLISH_BEGUN,
+    Step.PUBLISH_WRITTEN,
+    Step.PUBLISH_MARKED,
+    Step.CHECKPOINT_WRITTEN,
+    Step.CHECKPOINT_POINTED,
+]
+"""What an upsert passes after its own commit, in the commit that packs files."""
+LANDED = SECOND[SECOND.index(Step.COMMIT_DONE) :]
+ENGINES: dict[str, dict[str, Any]] = {"deduplicate": {"properties": {}}, "aggregation": SUMS}
+"""A sum shows whether rows were lost or doubled."""
+
+
+def about_to_pack(lake: lakebed.Warehouse, name: str, engine: str) -> tuple[lakebed.Table, Rows]:
+    """A table whose next upsert packs files of both buckets, and its rows; the checkpoint is due then."""
+    given = ENGINES[engine]
+    table = make(lake, name, buckets=2, **{**given, "properties": {**given["properties"], "checkpoint-interval": 10}})
+    wanted = trickle(table)
+    assert table.version == FULL
+    return table, wanted
+
+
+def after(wanted: Rows, engine: str, batch: Rows) -> Rows:
+    return wanted | {
+        key: value + (wanted.get(key, 0) if engine == "aggregation" else 0) for key, value in batch.items()
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_steps_of_packing_are_known(local_lake: lakebed.Warehouse, engine: str) -> None:
+    """Or a kill would be tried at fewer steps than there are."""
+    table, _ = about_to_pack(local_lake, "t", engine)
+    passed: list[Step] = []
+    stop = observe(passed.append)
+    try:
+        operate(table, "replace few")
+    finally:
+        stop()
+    assert list(dict.fromkeys(passed[passed.index(Step.PUBLISH_MARKED) + 1 :])) == SECOND
+    assert operations(table)[-2:] == ["upsert", "compact"]
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[Callable[[], Worker]]:
+    with workers_in_waiting(main) as take:
+        yield take
+
+
+def kills() -> Iterator[Any]:
+    """Every step for both engines; what comes before and after the commit is the same for both."""
+    for engine in ENGINES:
+        for step in SECOND:
+            soak = engine == "aggregation" and step in FOR_LONG
+            yield pytest.param(step, engine, id=f"{engine}-{step.value}", marks=[pytest.mark.soak] if soak else [])
+
+
+@pytest.mark.parametrize(("step", "engine"), list(kills()))
+def test_killed_while_packing(tmp_path: Path, workers: Callable[[], Worker], step: Step, engine: str) -> None:
+    kill_and_check(tmp_path / "w", None, workers(), step, engine)
+
+
+@pytest.mark.parametrize("step", [Step.COMMIT_INSERTED, Step.COMMIT_DONE], ids=lambda step: step.value)
+def test_killed_while_packing_on_postgres(
+    tmp_path: Path, postgres_metastore: Callable[[], str], workers: Callable[[], Worker], step: Step
+) -> None:
+    kill_and_check(tmp_path / "w", postgres_metastore(), workers(), step, "aggregation")
+
+
+def kill_and_check(root: Path, url: str | None, worker: Worker, step: Step, engine: str) -> None:
+    """kill -9 in the second commit of an upsert: its rows have landed, once, and the next one goes on."""
+    with lakebed.connect(root, url) as lake:
+        table, wanted = about_to_pack(lake, "t", engine)
+        worker.die_of(Order(str(root), url, "t", "replace few", step, after=Step.PUBLISH_MARKED))
+        landed = step in LANDED
+        assert operations(table) == ["create", *["upsert"] * (FULL + 1), *["compact"] * landed]
+        before, wanted = wanted, after(wanted, engine, {row["id"]: row["v"] for row in FEW_ROWS})
+        assert rows(table) == wanted
+        assert table.count() == table.to_arrow().num_rows == len(wanted)
+        assert rows(table.at(version=FULL)) == before
+        assert rows(table.at(version=FULL + 1)) == wanted
+        orphans = stored(table) - referenced(table)
+        assert bool(orphans) is not landed
+        assert referenced(table) <= stored(table)
+        go_on(table, engine, wanted, landed, orphans)
+
+
+def go_on(table: lakebed.Table, engine: str, wanted: Rows, landed: bool, orphans: set[str]) -> None:
+    """The next upsert packs what the dead one has not, and vacuum takes what it has left."""
+    batch = {1: 5, 2: 5, 3: 5, 4: 5, 7000: 5}
+    put(table, batch)
+    assert operations(table)[-1] == ("upsert" if landed else "compact")
+    assert largest(table) < FULL
+    check(table, after(wanted, engine, batch))
+    assert all(commit.published for commit in table.history())
+    age(table, orphans)
+    found = table.vacuum(AT_ONCE).paths
+    assert orphans <= set(found)
+    assert stored(table) == referenced(table)
+    check(table, after(wanted, engine, batch))
