@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -41,6 +41,11 @@ class ReadPoint(ABC):
     def settled_files(self, predicate: Node | None) -> Sequence[AddFile]:
         """The files that other Delta readers see, and that may hold rows for which ``predicate`` is true."""
         return [add for add in self.files(predicate) if not is_unsettled(add)]
+
+    @property
+    def state_id(self) -> Hashable | None:
+        """What no other state has, in the warehouse, of this table or another; None if the state may change."""
+        return None
 
     def lease(self) -> Lease | None:
         """Keep the state readable until the lease ends; None where nothing can. Raises NotFoundError if it is gone."""
@@ -83,6 +88,11 @@ class StoredPoint(ReadPoint):
         if key is None or not self.handle.metastore.has_unsettled(self.handle.table_id, self.version):
             return plain(self.files(predicate))
         return _keyed_read(self.handle, self.metadata, key).sources(self.files(about_keys(predicate, key)), predicate)
+
+    @property
+    def state_id(self) -> Hashable | None:
+        """The table and the version."""
+        return self.handle.table_id, self.version
 
     def lease(self) -> Lease | None:
         """Noted in the metastore."""

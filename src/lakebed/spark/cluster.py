@@ -67,7 +67,7 @@ class SparkDistribution:
 
     def frame(self, order: FrameOrder) -> DataFrame:
         """The rows of one state of a table."""
-        return self._frames.frame(order)[0]
+        return self._frames.rows(order)
 
     def changes(self, order: ChangeOrder, steps: Sequence[Step | RawStep]) -> DataFrame:
         """The change rows, which tasks find out when the frame is read."""

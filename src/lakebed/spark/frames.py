@@ -19,6 +19,7 @@ from lakebed.spark.arrow_scan import Slice, arrow_frame, local_frame
 from lakebed.spark.conditions import untranslatable
 from lakebed.spark.dead_blocks import most_bytes
 from lakebed.spark.file_schema import outwardly
+from lakebed.spark.kept_frames import KeptFrames
 from lakebed.spark.native_scan import LiveFile, UnreadableError, native_frame
 
 if TYPE_CHECKING:
@@ -74,6 +75,20 @@ class Frames:
         self._session = session
         self._unreadable: dict[tuple[str, str], str] = {}
         """Places that this Spark was found not to read, and why."""
+        self._kept = KeptFrames()
+
+    def rows(self, order: FrameOrder) -> DataFrame:
+        """The frame that is asked for. What was put together for the same state of the table is used again.
+
+        Raises InputError if the native scan is demanded where it is not possible.
+        """
+        kept = self._kept.find(order)
+        if kept is not None:
+            return kept
+        frame, plan = self.frame(order)
+        if plan.arrow or plan.here:
+            return frame
+        return self._kept.keep(order, frame, sum(map(_bytes, plan.native)))
 
     def frame(self, order: FrameOrder) -> tuple[DataFrame, FramePlan]:
         """The frame that is asked for, and how it is read.

@@ -1,0 +1,65 @@
+"""Frames that were put together, for whoever asks for the same state of a table again.
+
+To put one together takes Spark as long as to read a small table. A version never changes, so its frame can serve again;
+but two frames of a join must not share the identities of their columns, so everybody gets new ones.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from lakebed.engine.distribution import FrameOrder
+from lakebed.spark.conditions import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FRAMES = 16
+_MOST_BYTES = 1024 * 1024
+"""Of bitmaps in a frame that is kept: it takes memory of the driver for as long as it is. Larger ones take so long to
+read that putting them together does not count."""
+
+
+class KeptFrames:
+    """The frames that were asked for last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+
+    def find(self, order: FrameOrder) -> DataFrame | None:
+        """The frame of an earlier order of the same, with columns of its own."""
+        key = _key(order)
+        with self._lock:
+            frame = self._frames.get(key)
+            if frame is None:
+                return None
+            self._frames.move_to_end(key)
+        return _own(frame)
+
+    def keep(self, order: FrameOrder, frame: DataFrame, num_bytes: int) -> DataFrame:
+        """Keep a frame with bitmaps of so many bytes, if it is worth it; the frame for whoever has asked."""
+        key = _key(order)
+        if key is None or num_bytes > _MOST_BYTES:
+            return frame
+        with self._lock:
+            self._frames[key] = frame
+            while len(self._frames) > _FRAMES:
+                self._frames.popitem(last=False)
+        return _own(frame)
+
+
+def _own(frame: DataFrame) -> DataFrame:
+    """The same rows; a column of the frame that is kept, and is part of all others, would be ambiguous in a join."""
+    return frame.selectExpr(*(f"{name} AS {name}" for name in map(quoted, frame.columns)))
+
+
+def _key(order: FrameOrder) -> Hashable | None:
+    """What two orders of the same rows share; None if the rows may change, or are only some."""
+    state = order.point.state_id
+    if state is None or order.scan.predicate is not None:
+        return None
+    return state, order.scan.columns, order.metadata_columns, order.engine
