@@ -27,6 +27,8 @@ class Order:
     rounds: int = 0
     keys: int = 0
     kinds: tuple[str, ...] = ()
+    nulls: bool = False
+    """Whether every second row has no ``n``, and the others a value of their own."""
     races: int | None = None
     """How many races an upsert may lose before it lands unsettled; None: as many as usual."""
     retain: str = ""
@@ -113,7 +115,7 @@ def write(table: lakebed.Table, order: Order, pipe: Connection) -> list[Any]:
         rows = [
             {
                 "id": chance.randrange(order.keys),
-                "n": 1,
+                "n": chance.choice([None, order.number * 1000 + turn * 10 + at]) if order.nulls else 1,
                 "seq": chance.choice([None, *range(9)]),
                 "who": f"{order.number}.{turn}.{at}",
             }

@@ -38,6 +38,8 @@ class Engine:
     create: dict[str, Any] = field(default_factory=dict)
     properties: dict[str, Any] = field(default_factory=dict)
     kinds: tuple[str, ...] = ("+I", "+U", "-D")
+    nulls: bool = False
+    """Whether a row may leave a value as it is."""
 
 
 ENGINES = {
@@ -48,6 +50,17 @@ ENGINES = {
         {"merge_engine": "aggregation"},
         {**SUM, "fields.seq.aggregate-function": "last_value"},
         ("+I",),
+    ),
+    "first-row": Engine(Rules(key=(0,), engine="first-row"), {"merge_engine": "first-row"}, kinds=("+I", "+U")),
+    "partial-update": Engine(
+        Rules(key=(0,), engine="partial-update"), {"merge_engine": "partial-update"}, kinds=("+I", "+U"), nulls=True
+    ),
+    "late-partial-update": Engine(
+        Rules(key=(0,), sequence=(2,), engine="partial-update", remove_on_delete=True),
+        {"merge_engine": "partial-update", "sequence": ["seq"]},
+        {"remove-record-on-delete": True},
+        ("+I", "+I", "+U", "-D"),
+        nulls=True,
     ),
 }
 
@@ -126,7 +139,8 @@ def check(workers: list[Worker], root: Path, url: str | None, case: Case) -> lis
     with lakebed.connect(root, url) as lake:
         table = create(lake, case)
         order = Order("write", str(root), url, rounds=case.rounds, keys=KEYS, races=case.races, expires=case.expires)
-        order = replace(order, kinds=ENGINES[case.engine].kinds, retain=case.retain)
+        engine = ENGINES[case.engine]
+        order = replace(order, kinds=engine.kinds, nulls=engine.nulls, retain=case.retain)
         writes = [replace(order, number=number) for number in range(WRITERS)]
         answers = run(workers, [*writes, *(replace(order, role=role) for role in ("tidy", "clean", "read"))])
         model = modelled(case, [one for answer in answers[:WRITERS] for one in answer.result], table.version)
@@ -160,6 +174,11 @@ QUICK = [
     ("sqlite", Case("sequence", "on-read", 2)),
     ("sqlite", Case("deduplicate", "on-write", "dynamic", rounds=1, expires=True)),
     ("sqlite", Case("aggregation", "on-write", 2, rounds=1, races=0)),
+    ("sqlite", Case("first-row", "on-write", "dynamic", rounds=1)),
+    ("sqlite", Case("first-row", "on-read", 2, rounds=1)),
+    ("sqlite", Case("partial-update", "on-write", 2, rounds=1)),
+    ("sqlite", Case("late-partial-update", "on-read", "dynamic", rounds=1)),
+    ("postgres", Case("partial-update", "on-read", 2, rounds=1, expires=True)),
     ("postgres", Case("aggregation", "on-read", "dynamic", expires=True)),
     ("postgres", Case("sequence", "on-write", 2, rounds=1)),
 ]
@@ -178,7 +197,7 @@ def test_sixteen_writers(
 @pytest.mark.soak
 @pytest.mark.parametrize("expires", [False, True])
 @pytest.mark.parametrize("merge", ["on-read", "on-write", "copy-on-write"])
-@pytest.mark.parametrize("engine", sorted(ENGINES))
+@pytest.mark.parametrize("engine", ["aggregation", "deduplicate", "sequence"])
 @pytest.mark.parametrize("buckets", [3, "dynamic", "postpone"])
 @pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
 def test_sixteen_writers_for_long(
@@ -194,3 +213,20 @@ def test_sixteen_writers_for_long(
     url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
     case = Case(engine, merge, buckets, rounds=20, expires=expires, retain="1 minute")
     check(workers, tmp_path / "w", url, case)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("merge", "buckets"), [("on-read", 3), ("on-write", 3), ("on-write", "dynamic")])
+@pytest.mark.parametrize("engine", ["first-row", "partial-update", "late-partial-update"])
+@pytest.mark.parametrize("metastore", ["sqlite", "postgres"])
+def test_sixteen_writers_of_other_engines_for_long(
+    request: pytest.FixtureRequest,
+    workers: list[Worker],
+    tmp_path: Path,
+    metastore: str,
+    engine: str,
+    merge: str,
+    buckets: Any,
+) -> None:
+    url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
+    check(workers, tmp_path / "w", url, Case(engine, merge, buckets, rounds=6))
