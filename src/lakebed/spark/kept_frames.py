@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _FRAMES = 16
-_MOST_BYTES = 1024 * 1024
-"""Of bitmaps in a frame that is kept: it takes memory of the driver for as long as it is. Larger ones take so long to
-read that putting them together does not count."""
+_MOST_BYTES = 32 * 1024 * 1024
+"""Of bitmaps of dead rows in all frames that are kept, which the driver has in memory for so long."""
 
 
 class KeptFrames:
@@ -28,26 +27,26 @@ class KeptFrames:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._frames: OrderedDict[Hashable, DataFrame] = OrderedDict()
+        self._frames: OrderedDict[Hashable, tuple[DataFrame, int]] = OrderedDict()
 
     def find(self, order: FrameOrder) -> DataFrame | None:
         """The frame of an earlier order of the same, with columns of its own."""
         key = _key(order)
         with self._lock:
-            frame = self._frames.get(key)
-            if frame is None:
+            if key not in self._frames:
                 return None
             self._frames.move_to_end(key)
+            frame, _ = self._frames[key]
         return _own(frame)
 
     def keep(self, order: FrameOrder, frame: DataFrame, num_bytes: int) -> DataFrame:
-        """Keep a frame with bitmaps of so many bytes, if it is worth it; the frame for whoever has asked."""
+        """Keep a frame with bitmaps of so many bytes, if they are not too many; the frame for whoever has asked."""
         key = _key(order)
         if key is None or num_bytes > _MOST_BYTES:
             return frame
         with self._lock:
-            self._frames[key] = frame
-            while len(self._frames) > _FRAMES:
+            self._frames[key] = frame, num_bytes
+            while len(self._frames) > _FRAMES or sum(size for _, size in self._frames.values()) > _MOST_BYTES:
                 self._frames.popitem(last=False)
         return _own(frame)
 
