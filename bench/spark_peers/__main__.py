@@ -13,6 +13,7 @@ import argparse
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +30,7 @@ from bench.spark_peers.workloads.names import WORKLOADS, named
 DEFAULT_SCALE = 0.01
 APART_FROM = 0.1
 """From this scale on a workload has a process of its own: below, starting it would take longer than the work."""
-SMALL_PATIENCE = 10.0
+SMALL_PATIENCE = 6.0
 """Below that scale, whoever takes longer than so many seconds for a run does one instead of three: the whole is to end
 in 20 minutes."""
 QUICK = [one.name for one in WORKLOADS if one.name != "tpch"]
@@ -43,9 +44,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     console = Console(width=None if sys.stdout.isatty() else 160)
     if arguments.reuse is None:
-        found = _measure(arguments, console)
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(json.dumps(found.to_json(), indent=1) + "\n")
+        _keep(_measure(arguments, console), arguments.output)
     kept = arguments.reuse or arguments.output
     found = Found.from_json(json.loads(kept.read_text()))
     render(console, found)
@@ -53,6 +53,10 @@ def main() -> int:
         for path in publish(found, kept, arguments.docs, arguments.page):
             console.print(f"written: {path}", highlight=False)
     return int(any(run.error and not run.missing for runs in found.runs.values() for run in runs))
+
+
+def _keep(found: Found, path: Path) -> None:
+    path.write_text(json.dumps(found.to_json(), indent=1) + "\n")
 
 
 def _measure(arguments: argparse.Namespace, console: Console) -> Found:
@@ -73,10 +77,11 @@ def _measure(arguments: argparse.Namespace, console: Console) -> Found:
         "session": f"local[{options.cores}], driver memory {options.memory}, up to {options.runs} run(s)",
         "scale": f"{arguments.scale:g}",
     }
+    keep = partial(_keep, path=arguments.output)
     if arguments.folder is not None:
-        return Contest(arguments.folder, options, console).run(facts)
+        return Contest(arguments.folder, options, console, keep).run(facts)
     with scratch("peers") as root:
-        return Contest(root, options, console).run(facts)
+        return Contest(root, options, console, keep).run(facts)
 
 
 def _arguments() -> argparse.Namespace:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +43,14 @@ class Options:
 class Contest:
     """The contenders, one after the other, in a folder."""
 
-    def __init__(self, root: Path, options: Options, console: Console) -> None:
+    def __init__(
+        self, root: Path, options: Options, console: Console, keep: Callable[[Found], None] = lambda _: None
+    ) -> None:
+        """``keep`` gets what was found so far after every contender: a long run that is cut off is not lost."""
         self._root = root
         self._options = options
         self._console = console
+        self._keep = keep
         self._warm, self._real = Places(root / "inputs-warm"), Places(root / "inputs")
         self._begun = time.monotonic()
 
@@ -63,6 +67,7 @@ class Contest:
         for workloads in groups:
             for contender in options.contenders:
                 self._contender(found, contender, workloads)
+                self._keep(found)
         return found
 
     def _contender(self, found: Found, contender: Contender, workloads: list[str]) -> None:

@@ -41,18 +41,18 @@ class Sizes:
         >>> Sizes.at(1).rows, Sizes.at(1).trickles
         (10000000, 100)
         >>> Sizes.at(0.01).rows, Sizes.at(0.01).trickles
-        (100000, 6)
+        (100000, 3)
         """
         return cls(
             rows=max(1_000, round(10_000_000 * scale)),
             batch=max(200, round(2_000_000 * scale)),
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
-            trickles=_times(100, scale, least=6),
-            lookups=_times(20, scale, least=4),
+            trickles=_times(100, scale, least=3, power=0.75),
+            lookups=_times(20, scale, least=2),
             writers=4,
             writes=_times(5, scale, least=1),
-            partitions=max(50, round(10_000 * scale**1.2)),
+            partitions=max(20, round(10_000 * scale**1.35)),
             tpch=max(0.01, scale),
             refreshes=_times(10, scale, least=2),
         )
@@ -88,5 +88,5 @@ class Sizes:
         return asdict(self)
 
 
-def _times(full: int, scale: float, *, least: int) -> int:
-    return max(least, min(full, round(full * math.pow(scale, 0.6))))
+def _times(full: int, scale: float, *, least: int, power: float = 0.6) -> int:
+    return max(least, min(full, round(full * math.pow(scale, power))))

@@ -325,6 +325,13 @@ def test_the_driver_reads_and_no_task(spark: Any, tmp_path: Path, lakes: list[la
     assert jobs[1] > 0
 
 
+def test_files_of_another_machine_are_left_to_spark() -> None:
+    """On Spark Connect the server may be elsewhere, and have another file by the same path."""
+    from pyspark.sql.connect.dataframe import DataFrame as Remote
+
+    assert parquet_rows(Remote.__new__(Remote), Options(), ordered=True) is None
+
+
 def test_bad_rows_and_bad_files_change_nothing(spark: Any, tmp_path: Path, lakes: list[lakebed.Warehouse]) -> None:
     table = lakes[0].create_table("t", "id BIGINT, file BIGINT", primary_key=["id"], buckets=2)
     nulls = store(tmp_path / "nulls", 20, columns=lambda ids: {"id": [None, *ids[1:]], "file": list(ids)})

@@ -75,7 +75,8 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "write_here", "size", 16 * MIB,
-        "bytes of rows of a DataFrame up to which the driver writes them, into fewer files than tasks would",
+        "bytes of rows of a DataFrame up to which the driver writes them, into fewer files than tasks would; 0: tasks "
+        "write all rows, those of plain Parquet files too",
     ),
     Option(
         "default_fs", "text", None, "file system of paths that name none, like hdfs://namenode:8020",

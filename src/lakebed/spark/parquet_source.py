@@ -1,8 +1,8 @@
 """Frames that are nothing but Parquet files on a disk: this process reads those files itself.
 
 Rows that go through the JVM are decoded by Spark, turned into Arrow, and sent to a Python worker, which takes longer
-than to write them. Whether a frame is just files is asked of Spark through what every session offers, Spark Connect
-too. Wherever anything is in doubt the answer is no, and Spark reads.
+than to write them. Spark itself is asked whether a frame is just files. Wherever anything is in doubt the answer is
+no, and Spark reads.
 """
 
 from __future__ import annotations
@@ -65,10 +65,9 @@ def parquet_rows(frame: DataFrame, options: Options, *, ordered: bool) -> pa.Rec
     It should if the driver may write rows at all (``write_here``), and the tasks would run on this machine or have
     little to do. ``ordered``: the order of the rows counts.
     """
-    session = frame.sparkSession
-    if not options.write_here or frame.isStreaming:
+    if not options.write_here or not _is_of_this_machine(frame) or frame.isStreaming:
         return None
-    files = _files_of(frame)
+    session, files = frame.sparkSession, _files_of(frame)
     if not files or not _may_be_read(session):
         return None
     if not is_local(session) and sum(file.size for file in files) >= options.distribute_from:
@@ -83,6 +82,11 @@ def parquet_rows(frame: DataFrame, options: Options, *, ordered: bool) -> pa.Rec
         return None
     schema = _schema_of(wanted, files)
     return None if schema is None else pa.RecordBatchReader.from_batches(schema, _batches(files, schema, options))
+
+
+def _is_of_this_machine(frame: DataFrame) -> bool:
+    """Whether a path of the driver is the same file here. On Spark Connect the driver may be anywhere."""
+    return type(frame).__module__.startswith("pyspark.sql.classic.")
 
 
 def _files_of(frame: DataFrame) -> list[_File] | None:
