@@ -13,7 +13,7 @@ import argparse
 import json
 import signal
 import sys
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 from rich.console import Console
@@ -46,10 +46,13 @@ def main() -> int:
     if arguments.reuse is None:
         arguments.output.parent.mkdir(parents=True, exist_ok=True)
         _keep(_measure(arguments, console), arguments.output)
-    kept = arguments.reuse or arguments.output
-    found = Found.from_json(json.loads(kept.read_text()))
+    first, *more = (Found.from_json(json.loads(path.read_text())) for path in arguments.reuse or [arguments.output])
+    found = reduce(Found.with_others, more, first)
+    if more:
+        _keep(found, arguments.output)
     render(console, found)
     if arguments.publish:
+        kept = arguments.reuse[0] if arguments.reuse and not more else arguments.output
         for path in publish(found, kept, arguments.docs, arguments.page):
             console.print(f"written: {path}", highlight=False)
     return int(any(run.error and not run.missing for runs in found.runs.values() for run in runs))
@@ -102,7 +105,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cores", type=int, default=2, help="of every session")
     parser.add_argument("--folder", type=Path, help="where tables and logs go; else a folder that is deleted")
     parser.add_argument("--output", type=Path, default=RESULTS / "peers-latest.json", help="where the figures go")
-    parser.add_argument("--reuse", type=Path, help="show (or publish) the figures of this file; measure nothing")
+    parser.add_argument(
+        "--reuse", type=Path, nargs="+", help="show (or publish) the figures of these files together; measure nothing"
+    )
     parser.add_argument("--publish", action="store_true", help="write table and charts into the docs")
     parser.add_argument("--docs", type=Path, default=DOCS, help="the folder that they go to")
     parser.add_argument("--page", default=PAGE, help="the page there that they are for; %(default)s")

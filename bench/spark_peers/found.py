@@ -9,6 +9,9 @@ from typing import Any
 
 from bench.spark_peers.process import Run
 
+OTHER = "run of "
+"""What names of facts begin with that tell which figures are of another run."""
+
 
 @dataclass
 class Found:
@@ -90,6 +93,19 @@ class Found:
                 for run in runs
             ],
         }
+
+    def with_others(self, other: Found) -> Found:
+        """These figures, and those of another run for what this one has not done: its facts say of when they are.
+
+        Raises ValueError if both are not of one size.
+        """
+        if self.sizes != other.sizes:
+            raise ValueError(f"figures of two sizes: {self.sizes} and {other.sizes}")
+        more = {key: runs for key, runs in other.runs.items() if key not in self.runs}
+        when = ", ".join(sorted({workload for workload, _ in more}))
+        facts = {**self.facts, f"{OTHER}{other.facts['date']}": when} if more else self.facts
+        contenders = {**other.contenders, **self.contenders}
+        return Found(facts, self.sizes, contenders, {**self.runs, **more}, {**other.absent, **self.absent})
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Found:

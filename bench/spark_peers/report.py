@@ -16,7 +16,7 @@ from bench.peers.contenders import PEERS_PYTHON
 from bench.report import number
 from bench.report import render as render_lines
 from bench.spark_peers.contenders import BY_NAME, CONTENDERS, ROOT, yardstick
-from bench.spark_peers.found import Found, chart_file
+from bench.spark_peers.found import OTHER, Found, chart_file
 from bench.spark_peers.goals import lines
 from bench.spark_peers.workloads.names import WORKLOADS, Workload
 
@@ -104,7 +104,7 @@ def markdown(found: Found, charts: Sequence[str], stem: str = PAGE) -> str:
     parts.append(
         f"{facts['date']}; {facts['machine']}; load at start {facts['load at start']}; scale {facts['scale']} "
         f"({found.sizes['rows']:,} rows); Python {facts['python']}; {facts['packages']}; {facts['java']}; "
-        f"{facts['session']}."
+        f"{facts['session']}{''.join(f'; {name}: {what}' for name, what in facts.items() if name.startswith(OTHER))}."
     )
     parts.append(_rows(["contender", "Spark", "JARs", "configuration"], _configurations(found)))
     judged = lines(found)

@@ -177,6 +177,22 @@ def test_jars_in_the_cache_are_not_fetched_again(tmp_path: Path, monkeypatch: py
     assert fetch(("g:a:1",), folder=tmp_path) == [place / "a.jar"]
 
 
+def test_figures_of_two_runs_go_together_if_they_are_of_one_size() -> None:
+    def of(date: str, workload: str, sizes: Sizes) -> Found:
+        made = Found({"date": date}, sizes.to_json(), {"delta": {"spark": date}})
+        made.add(workload, "delta", Run(seconds=1.0))
+        return made
+
+    first, second = of("today", "upserts", Sizes.warm()), of("yesterday", "tpch", Sizes.warm())
+    both = first.with_others(second)
+    assert set(both.runs) == {("upserts", "delta"), ("tpch", "delta")}
+    assert both.facts == {"date": "today", "run of yesterday": "tpch"}
+    assert both.contenders["delta"]["spark"] == "today"
+    assert first.with_others(of("yesterday", "upserts", Sizes.warm())).to_json() == first.to_json()
+    with pytest.raises(ValueError, match="two sizes"):
+        first.with_others(of("yesterday", "tpch", Sizes.at(1)))
+
+
 def test_errors_are_told_without_addresses_and_stacks() -> None:
     text = "boom\n\tat java.lang.Thread.run\nsee https://example.com/x for more\n\nJVM stacktrace:\nat y"
     assert said(ValueError(text)) == "ValueError: boom see … for more"

@@ -120,6 +120,19 @@ def test_compacted_vacuumed_and_restored_tables(lake: lakebed.Warehouse) -> None
         table.at(version=1).df()
 
 
+def test_settings_that_a_frame_has_taken_in(spark: Any, lake: lakebed.Warehouse, built: list[int]) -> None:
+    table = some(lake)
+    table.df()
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        table.df()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    table.df()
+    assert built == [1, 1]
+
+
 def test_few_are_kept(lake: lakebed.Warehouse, built: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_frames, "_FRAMES", 2)
     table = some(lake)

@@ -124,6 +124,17 @@ def test_however_the_files_are_named(spark: Any, tmp_path: Path, monkeypatch: py
             folder.rmdir()
 
 
+def test_names_that_spark_takes_for_something_else(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder whose name is a pattern, and a working directory that is not the JVM's."""
+    folder = store(tmp_path / "a[b]{c", 20)
+    frame = spark.read.parquet(str(folder).replace("[", "\\[").replace("{", "\\{"))
+    assert frame.count() == 20
+    assert rows_of(frame) is None
+    plain = spark.read.parquet(f"{store(tmp_path / 'plain', 20)}//")
+    monkeypatch.chdir(tmp_path)
+    assert rows_of(plain) is None
+
+
 def test_anything_more_than_files_is_computed_by_spark(spark: Any, tmp_path: Path) -> None:
     folder = store(tmp_path / "rows", 30, 20)
     frame = spark.read.parquet(str(folder))

@@ -75,7 +75,7 @@ class Frames:
         self._session = session
         self._unreadable: dict[tuple[str, str], str] = {}
         """Places that this Spark was found not to read, and why."""
-        self._kept = KeptFrames()
+        self._kept = KeptFrames(session)
 
     def rows(self, order: FrameOrder) -> DataFrame:
         """The frame that is asked for. What was put together for the same state of the table is used again.

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING
 
 from lakebed.engine.distribution import FrameOrder
 from lakebed.spark.conditions import quoted
+from lakebed.spark.job import setting
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _FRAMES = 16
+_COLUMNS = 500
+"""Columns of a frame that is kept: giving new identities to thousands would take longer than what is saved."""
+_SETTINGS = {"spark.sql.session.timeZone": "", "spark.sql.caseSensitive": "false"}
+"""What a frame has taken from the session for good when it was put together."""
 _MOST_BYTES = 32 * 1024 * 1024
 """Of bitmaps of dead rows in all frames that are kept, which the driver has in memory for so long."""
 
@@ -25,13 +30,14 @@ _MOST_BYTES = 32 * 1024 * 1024
 class KeptFrames:
     """The frames that were asked for last."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
         self._lock = Lock()
         self._frames: OrderedDict[Hashable, tuple[DataFrame, int]] = OrderedDict()
 
     def find(self, order: FrameOrder) -> DataFrame | None:
         """The frame of an earlier order of the same, with columns of its own."""
-        key = _key(order)
+        key = self._key(order)
         with self._lock:
             if key not in self._frames:
                 return None
@@ -41,7 +47,7 @@ class KeptFrames:
 
     def keep(self, order: FrameOrder, frame: DataFrame, num_bytes: int) -> DataFrame:
         """Keep a frame with bitmaps of so many bytes, if they are not too many; the frame for whoever has asked."""
-        key = _key(order)
+        key = self._key(order)
         if key is None or num_bytes > _MOST_BYTES:
             return frame
         with self._lock:
@@ -50,15 +56,15 @@ class KeptFrames:
                 self._frames.popitem(last=False)
         return _own(frame)
 
+    def _key(self, order: FrameOrder) -> Hashable | None:
+        """What two orders of the same rows share; None if the rows may change, or are only some."""
+        state = order.point.state_id
+        if state is None or order.scan.predicate is not None or len(order.scan.columns) > _COLUMNS:
+            return None
+        settings = tuple(setting(self._session, name, default) for name, default in _SETTINGS.items())
+        return state, order.scan.columns, order.metadata_columns, order.engine, settings
+
 
 def _own(frame: DataFrame) -> DataFrame:
     """The same rows; a column of the frame that is kept, and is part of all others, would be ambiguous in a join."""
     return frame.selectExpr(*(f"{name} AS {name}" for name in map(quoted, frame.columns)))
-
-
-def _key(order: FrameOrder) -> Hashable | None:
-    """What two orders of the same rows share; None if the rows may change, or are only some."""
-    state = order.point.state_id
-    if state is None or order.scan.predicate is not None:
-        return None
-    return state, order.scan.columns, order.metadata_columns, order.engine

@@ -139,8 +139,16 @@ def _is_all(frame: DataFrame, files: Sequence[_File]) -> bool:
     level = frame.storageLevel
     if level.useMemory or level.useDisk or level.useOffHeap:
         return False
-    reader = frame.sparkSession.read.schema(frame.schema)
-    return any(frame.sameSemantics(reader.parquet(place)) for place in _spellings(files))
+    return any(_is_files_at(frame, place) for place in _spellings(files))
+
+
+def _is_files_at(frame: DataFrame, place: str) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.sameSemantics(frame.sparkSession.read.schema(frame.schema).parquet(place))
+    except PySparkException:
+        return False  # to Spark it is a pattern, or it starts from another directory
 
 
 def _spellings(files: Sequence[_File]) -> Iterator[str]:
