@@ -20,6 +20,7 @@ WITHOUT_EXAMPLES = {
     for name in (
         "index.md",
         "benchmarks/peers.md",
+        "benchmarks/peers-large.md",
         "explanation/concurrency.md",
         "explanation/consistency.md",
         "explanation/format.md",

@@ -10,6 +10,7 @@ import pytest
 import lakebed
 from lakebed.core.actions import now_ms
 from lakebed.engine.scan_lists import FRESH_MS, KEPT_MS, SCAN_LISTS
+from lakebed.spark import kept_frames
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +40,10 @@ def test_scans_of_the_same_files_share_a_list(table: lakebed.Table) -> None:
     assert len(lists(table)) == 2
 
 
-def test_an_old_list_is_written_again_before_it_is_used(table: lakebed.Table) -> None:
+def test_an_old_list_is_written_again_before_it_is_used(table: lakebed.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame is not kept for as long as that."""
+    assert kept_frames._SECONDS * 1000 < KEPT_MS - FRESH_MS
+    monkeypatch.setattr(kept_frames, "_SECONDS", 0.0)
     table.df()
     [path] = lists(table)
     age(path, FRESH_MS + 1000)

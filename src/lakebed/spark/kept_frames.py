@@ -6,8 +6,10 @@ but two frames of a join must not share the identities of their columns, so ever
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -21,10 +23,20 @@ if TYPE_CHECKING:
 _FRAMES = 16
 _COLUMNS = 500
 """Columns of a frame that is kept: giving new identities to thousands would take longer than what is saved."""
+_SECONDS = 60 * 60.0
+"""For how long a frame is used again: on Spark Connect its list of files is read anew by every action, and vacuum takes
+lists that are a day old."""
 _SETTINGS = {"spark.sql.session.timeZone": "", "spark.sql.caseSensitive": "false"}
 """What a frame has taken from the session for good when it was put together."""
 _MOST_BYTES = 32 * 1024 * 1024
 """Of bitmaps of dead rows in all frames that are kept, which the driver has in memory for so long."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    frame: DataFrame
+    num_bytes: int
+    since: float
 
 
 class KeptFrames:
@@ -33,17 +45,17 @@ class KeptFrames:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._lock = Lock()
-        self._frames: OrderedDict[Hashable, tuple[DataFrame, int]] = OrderedDict()
+        self._frames: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def find(self, order: FrameOrder) -> DataFrame | None:
         """The frame of an earlier order of the same, with columns of its own."""
         key = self._key(order)
         with self._lock:
-            if key not in self._frames:
+            kept = self._frames.get(key)
+            if kept is None or time.monotonic() - kept.since > _SECONDS:
                 return None
             self._frames.move_to_end(key)
-            frame, _ = self._frames[key]
-        return _own(frame)
+        return _own(kept.frame)
 
     def keep(self, order: FrameOrder, frame: DataFrame, num_bytes: int) -> DataFrame:
         """Keep a frame with bitmaps of so many bytes, if they are not too many; the frame for whoever has asked."""
@@ -51,8 +63,8 @@ class KeptFrames:
         if key is None or num_bytes > _MOST_BYTES:
             return frame
         with self._lock:
-            self._frames[key] = frame, num_bytes
-            while len(self._frames) > _FRAMES or sum(size for _, size in self._frames.values()) > _MOST_BYTES:
+            self._frames[key] = _Kept(frame, num_bytes, time.monotonic())
+            while len(self._frames) > _FRAMES or sum(one.num_bytes for one in self._frames.values()) > _MOST_BYTES:
                 self._frames.popitem(last=False)
         return _own(frame)
 

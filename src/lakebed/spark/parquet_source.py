@@ -143,11 +143,9 @@ def _is_all(frame: DataFrame, files: Sequence[_File]) -> bool:
 
 
 def _is_files_at(frame: DataFrame, place: str) -> bool:
-    from pyspark.errors import PySparkException
-
     try:
         return frame.sameSemantics(frame.sparkSession.read.schema(frame.schema).parquet(place))
-    except PySparkException:
+    except Exception:  # of PySpark's classes, or of Py4J's
         return False  # to Spark it is a pattern, or it starts from another directory
 
 
