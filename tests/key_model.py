@@ -197,6 +197,9 @@ class KeyModel:
         self._alter((*self.now.columns, ModelColumn(self.next_number, name, kind)))
         self.next_number += 1
 
+    def drop_column(self, name: str) -> None:
+        self._alter(tuple(c for c in self.now.columns if c.name != name))
+
     def rename_column(self, old: str, new: str) -> None:
         self._alter(tuple(replace(c, name=new) if c.name == old else c for c in self.now.columns))
 

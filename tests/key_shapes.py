@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
+from key_batch import LSN, Batch
 from key_functions import Function
 from key_merge import RETRACTS, Group, Key, Rules
 from key_model import KeyModel, Test
@@ -97,6 +98,12 @@ class Shape:
     def spans_partitions(self) -> bool:
         """Buckets belong to no partition: settle and compact take no predicate."""
         return self.partitioned and 1 not in self.rules.key
+
+    @property
+    def named(self) -> frozenset[int]:
+        """Columns that properties of the table name."""
+        groups = (number for group in self.rules.groups for number in (*group.sequence, *group.columns))
+        return frozenset({*self.rules.functions, *groups})
 
     def model(self) -> KeyModel:
         return KeyModel.new(self.rules, self.columns, self.create["merge"])
@@ -223,6 +230,19 @@ class Drawing:
     def rows(self, wary: bool = False, most: int = 5, **fixed: Any) -> list[dict[str, Any]]:
         """A batch; ``wary`` of all tombstones, for a commit that may take them along."""
         return [self.row(wary, **fixed) for _ in range(self.data.draw(st.integers(0, most)))]
+
+    def batch(self) -> Batch:
+        """An upsert: perhaps with kinds of rows, perhaps with columns that order the rows of one key."""
+        rows = self.rows()
+        if not rows:
+            return Batch(rows)
+        kinds = self.kinds(rows) if self.data.draw(st.booleans()) else None
+        if self.data.draw(st.integers(0, 2)):
+            return Batch(rows, kinds)
+        sortable = [LSN, *(c.name for c in self.model.now.columns if "<" not in c.type)]
+        sort_by = self.data.draw(st.lists(st.sampled_from(sortable), min_size=1, max_size=2, unique=True))
+        lsns = [self.data.draw(st.one_of(st.none(), st.integers(0, 3))) for _ in rows] if LSN in sort_by else ()
+        return Batch(rows, kinds, tuple(sort_by), lsns)
 
     def kinds(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return [self.data.draw(st.sampled_from(self.shape.kinds)) for _ in rows]

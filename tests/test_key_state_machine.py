@@ -14,6 +14,7 @@ from key_history import KeyHistory, Told
 from key_model import KeyModel
 from key_reading import key_bag
 from key_shapes import MERGES, PARTS, VALUES, WIDER, Shape, shapes
+from model import ModelColumn
 
 import lakebed
 from lakebed.core.steps import Step, observe
@@ -22,7 +23,9 @@ from lakebed.core.steps import Step, observe
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 AT_ONCE = timedelta(0)
 MINE = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete"])
-THEIRS = st.sampled_from(["upsert", "upsert", "settle", "compact", "delete", "restore", "merge", "add", "vacuum"])
+THEIRS = st.sampled_from(
+    ["upsert", "upsert", "settle", "compact", "delete", "restore", "merge", "add", "drop", "vacuum"]
+)
 Change = tuple[Callable[[], object], Told]
 
 
@@ -33,23 +36,13 @@ class Stop(Exception):
 class KeyWriters(KeyHistory):
     """All that can be done to a primary-key table."""
 
-    def upsert_into(self, table: Any, rows: list[dict[str, Any]], kinds: list[str] | None) -> None:
-        if kinds is None:
-            table.upsert(rows)
-        else:
-            table.upsert([{**row, "op": kind} for row, kind in zip(rows, kinds, strict=True)], row_kind="op")
-
-    def batch(self, data: st.DataObject) -> tuple[list[dict[str, Any]], list[str] | None]:
-        rows = self.drawing(data).rows()
-        return rows, self.drawing(data).kinds(rows) if rows and data.draw(st.booleans()) else None
-
     # --- rows
 
     @rule(data=st.data())
     def upsert(self, data: st.DataObject) -> None:
-        rows, kinds = self.batch(data)
+        batch = self.drawing(data).batch()
         table = self.table(data)
-        self.do(lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds), least=bool(rows))
+        self.do(lambda: batch.upsert_into(table), batch.tell, least=bool(batch.rows))
 
     @rule(data=st.data())
     def append(self, data: st.DataObject) -> None:
@@ -151,9 +144,8 @@ class KeyWriters(KeyHistory):
         free = [c for c in self.model.now.columns if c.number not in self.fixed()]
         narrow = [c for c in free if c.type in WIDER and c.number not in self.shape.rules.sequence]
         if what == "add":
-            name, kind = f"c{len(self.model.states)}", data.draw(st.sampled_from(sorted(VALUES)))
-            self.do(lambda: table.alter(add={name: kind}), lambda m: m.add_column(name, kind), least=1)
-        elif what == "rename":
+            self.add_column(data, table, f"c{len(self.model.states)}")
+        elif what == "rename" and free:
             old = data.draw(st.sampled_from(free)).name
             new = data.draw(st.sampled_from(["y", "ä b", "dotted.name"])) + str(len(self.model.states))
             self.do(lambda: table.alter(rename={f"`{old}`": new}), lambda m: m.rename_column(old, new), least=1)
@@ -166,6 +158,43 @@ class KeyWriters(KeyHistory):
     def fixed(self) -> set[int]:
         """Columns that keep their name and type: the key, and the partition."""
         return {*self.shape.rules.key, 1}
+
+    def add_column(self, data: st.DataObject, table: lakebed.Table, name: str) -> None:
+        kind = data.draw(st.sampled_from(sorted(VALUES)))
+        self.do(lambda: table.alter(add={name: kind}), lambda m: m.add_column(name, kind), least=1)
+
+    def droppable(self, data: st.DataObject) -> ModelColumn | None:
+        """A column that nothing depends on: none of the key, of a sequence or of a sequence group."""
+        rules = self.shape.rules
+        kept = {*self.fixed(), *rules.sequence}.union(*((*group.sequence, *group.columns) for group in rules.groups))
+        free = [c for c in self.model.now.columns if c.number not in kept]
+        return data.draw(st.sampled_from(free)) if free else None
+
+    def drop(self, table: lakebed.Table, column: ModelColumn) -> Change:
+        """Properties that name the column go with it."""
+        prefix = f"fields.{column.name}."
+        named = [name for name in table.properties if name.startswith(prefix)]
+        change = lambda: table.alter(drop=[f"`{column.name}`"], properties=dict.fromkeys(named))  # noqa: E731
+        return change, lambda m: m.drop_column(column.name)
+
+    @rule(data=st.data())
+    def drop_column(self, data: st.DataObject) -> None:
+        """A column that the key, a sequence or a property needs is refused; any other is gone.
+
+        Values of a dropped column do not come back with a new one of its name.
+        """
+        table, shape = self.table(data), self.shape
+        if data.draw(st.integers(0, 3)):
+            if (column := self.droppable(data)) is not None:
+                self.do(*self.drop(table, column), least=1)
+                if data.draw(st.integers(0, 3)):
+                    self.add_column(data, table, column.name)
+            return
+        structural = {*shape.rules.key, *shape.rules.sequence, *((1,) if shape.partitioned else ())}
+        needed = [c for c in self.model.now.columns if c.number in structural | shape.named]
+        column = data.draw(st.sampled_from(needed))
+        with pytest.raises(lakebed.SchemaError if column.number in structural else lakebed.OptionError):
+            table.alter(drop=[f"`{column.name}`"])
 
     @rule(data=st.data(), merge=st.sampled_from(MERGES))
     def change_merge(self, data: st.DataObject, merge: str) -> None:
@@ -205,14 +234,16 @@ class KeyWriters(KeyHistory):
     def step(self, data: st.DataObject, name: str, at: int) -> Change:
         table, began = self.lakes[at].table("t"), self.model.now
         if name == "upsert":
-            rows, kinds = self.batch(data)
-            return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds, began)
+            batch = self.drawing(data).batch()
+            return lambda: batch.upsert_into(table), lambda m: batch.tell(m, began)
         if name == "merge":
             merge = data.draw(st.sampled_from(MERGES))
             return lambda: table.alter(properties={"merge": merge}), lambda m: m.change_merge(merge)
         if name == "add":
             column = f"c{len(self.model.states)}"
             return lambda: table.alter(add={column: "INT"}), lambda m: m.add_column(column, "INT")
+        if name == "drop" and (gone := self.droppable(data)) is not None:
+            return self.drop(table, gone)
         if name == "delete":
             text, test = self.drawing(data).predicate()
             return lambda: table.delete(text), lambda m: m.delete_where(test, began)
@@ -267,8 +298,8 @@ class KeyWriters(KeyHistory):
         if kind == "overwrite":
             new = self.drawing(data).rows()
             return lambda: table.overwrite(new), lambda m: m.overwrite(new)
-        rows, kinds = self.batch(data)
-        return lambda: self.upsert_into(table, rows, kinds), lambda m: m.upsert(rows, kinds)
+        batch = self.drawing(data).batch()
+        return lambda: batch.upsert_into(table), batch.tell
 
     @rule()
     def reopen(self) -> None:
