@@ -26,8 +26,8 @@ _COLUMNS = 500
 _SECONDS = 60 * 60.0
 """For how long a frame is used again: on Spark Connect its list of files is read anew by every action, and vacuum takes
 lists that are a day old."""
-_SETTINGS = {"spark.sql.session.timeZone": "", "spark.sql.caseSensitive": "false"}
-"""What a frame has taken from the session for good when it was put together."""
+_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.caseSensitive": "false"}
+"""What a frame has taken from the session for good when it was put together; values that Spark Connect accepts."""
 _MOST_BYTES = 32 * 1024 * 1024
 """Of bitmaps of dead rows in all frames that are kept, which the driver has in memory for so long."""
 
