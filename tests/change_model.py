@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -42,6 +42,19 @@ def every(states: Sequence[KeyState], start: int, end: int) -> Told:
     return found
 
 
+def is_vague(states: Sequence[KeyState], versions: Iterable[int], end: int) -> bool:
+    """Whether rows of one of these versions have values in a column that was dropped then, and that ``end`` has again.
+
+    Whoever writes such a row anew leaves them out, so that it depends on compaction what changes tell of them.
+    """
+    wanted = {column.number for column in states[end].columns}
+    for version in versions:
+        dropped = wanted - {column.number for column in states[version].columns}
+        if any(row.get(number) is not None for row in states[version].rows.values() for number in dropped):
+            return True
+    return False
+
+
 def told(rows: pa.Table, *, versions: bool) -> Told:
     """Change rows without their times, and without their versions unless these are asked for."""
     left_out = [f.name for f in CHANGE_FIELDS[1 + versions :]]
@@ -57,17 +70,19 @@ def check_key_changes(table: lakebed.Table, states: Sequence[KeyState], start: i
     """Every mode that promises it tells the difference of the model's states."""
     expected = net(states[start].rows, states[end].rows, states[end].columns)
     combined = table.changes(start, end).to_arrow()
-    assert told(combined, versions=False) == expected, f"combine, {start} to {end}"
     check_labels(table, combined, start, end)
     new = table.changes(start, end, mode="append").to_arrow()
-    check_new_rows(told(new, versions=False), expected, states[end])
+    if not is_vague(states, [start], end):
+        assert told(combined, versions=False) == expected, f"combine, {start} to {end}"
+        check_new_rows(told(new, versions=False), expected, states[end])
     try:
         found = table.changes(start, end, mode="all").to_arrow()
     except lakebed.NotFoundError:
         left = {commit.version for commit in table.history()}
         assert not set(range(start, end + 1)) <= left, f"all, {start} to {end}: nothing of the range has expired"
     else:
-        assert told(found, versions=True) == every(states, start, end), f"all, {start} to {end}"
+        if not is_vague(states, range(start, end), end):
+            assert told(found, versions=True) == every(states, start, end), f"all, {start} to {end}"
         check_labels(table, found, start, end)
 
 
