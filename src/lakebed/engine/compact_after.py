@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakebed.core.actions import AddFile
 from lakebed.core.commit import Bucket, Kind
@@ -68,7 +68,8 @@ def _compact(upserted: Draft) -> None:
     left = _Left.by(upserted, key, least)
     if not left.dying and not left.crowded:
         return
-    handle = upserted.handle
+    # What an upsert rewrites is not older than it: the next ones may well rewrite it again.
+    handle = replace(upserted.handle, options=upserted.handle.options.for_upserts())
     draft = Draft(handle, handle.metastore.state(handle.table_id))
     try:
         rewrite_units(draft, key, left.files(draft, key), full=True)

@@ -63,6 +63,7 @@ class KeyedWriter:
 
     def __init__(self, order: UpsertOrder) -> None:
         self._order = order
+        self._options = order.options.for_upserts()
         schema = order.metadata.schema
         self._loose = to_arrow(nullable(schema), physical=True)
         self._file = to_arrow(schema, physical=True)
@@ -209,7 +210,7 @@ class KeyedWriter:
         if self._matched_next is not None and self._keys_are_small and not isinstance(taken, pa.Table):
             keep_written(self._matched_next, encode(path), taken)
         tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
-        written = write_file(self._order.store, path, taken, schema, self._order.options, self._indexed)
+        written = write_file(self._order.store, path, taken, schema, self._options, self._indexed)
         reach(Step.WRITE_CLOSED)
         return AddFile(
             path=encode(path),

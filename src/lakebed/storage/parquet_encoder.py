@@ -124,8 +124,8 @@ def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, tar
     wide, metadata = _polars_schema(schema.serialize().to_pybytes())
     frame.write_parquet(
         target,
-        compression="uncompressed" if options.compression == "none" else options.compression,  # type: ignore[arg-type]
-        compression_level=_LEVELS.get(options.compression),
+        compression="uncompressed" if options.codec == "none" else options.codec,  # type: ignore[arg-type]
+        compression_level=_LEVELS.get(options.codec),
         statistics="full",
         row_group_size=options.max_row_group_rows,
         arrow_schema=wide,
@@ -153,8 +153,8 @@ def open_writer(
     return pq.ParquetWriter(
         target,
         schema,
-        compression=options.compression,
-        compression_level=_LEVELS.get(options.compression),
+        compression=options.codec,
+        compression_level=_LEVELS.get(options.codec),
         use_dictionary=dictionary,
         store_schema=False,
         store_decimal_as_integer=True,
