@@ -8,6 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench.spark_peers.process import Run
+from bench.spark_peers.workloads.names import named
 
 OTHER = "run of "
 """What names of facts begin with that tell which figures are of another run."""
@@ -42,9 +43,11 @@ class Found:
         return "" if self.good(workload, contender) else runs[0].error
 
     def figure(self, workload: str, contender: str, step: str, what: str = "seconds") -> float | None:
-        """The median over the runs, of the mean over the rounds of a step in each run."""
+        """The median over the runs, of the mean over the rounds of a step in each run; or of their median, if all rounds
+        ask the same."""
         each = [_of(run.steps, step, what) for run in self.good(workload, contender)]
-        values = [mean(found) for found in each if found]
+        middle = median if step in named(workload).asked_again else mean
+        values = [middle(found) for found in each if found]
         return median(values) if values else None
 
     def first(self, workload: str, contender: str, step: str) -> float | None:

@@ -55,7 +55,9 @@ def render(console: Console, found: Found) -> None:
 def table(found: Found, workload: Workload) -> Iterator[list[str]]:
     """A head and a row for each contender with right rows: seconds, and in brackets the multiple of plain Parquet."""
     steps = [(step, title) for step, title in workload.steps if _somebody(found, workload, step)]
-    yield ["", "Spark", "runs", *(title for _, title in steps), *(title for _, title in workload.counts), *_SIDE]
+    firsts = [(step, title) for step, title in workload.firsts if _somebody(found, workload, step)]
+    titles = [title for _, title in (*steps, *firsts, *workload.counts)]
+    yield ["", "Spark", "runs", *titles, *_SIDE]
     for contender in CONTENDERS:
         good = found.good(workload.name, contender.name)
         if not good:
@@ -65,6 +67,10 @@ def table(found: Found, workload: Workload) -> Iterator[list[str]]:
         for step, _ in steps:
             row.append(
                 _seconds(found.figure(workload.name, contender.name, step), found.figure(workload.name, plain, step))
+            )
+        for step, _ in firsts:
+            row.append(
+                _seconds(found.first(workload.name, contender.name, step), found.first(workload.name, plain, step))
             )
         for (step, what), _ in workload.counts:
             row.append(_count(found.figure(workload.name, contender.name, step, what)))

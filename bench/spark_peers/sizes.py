@@ -49,12 +49,12 @@ class Sizes:
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
             trickles=_times(100, scale, least=3, power=0.75),
-            lookups=_times(20, scale, least=2),
+            lookups=_times(20, scale, least=5),
             writers=4,
             writes=_times(5, scale, least=1),
             partitions=max(20, round(10_000 * scale**1.35)),
             tpch=max(0.01, scale),
-            refreshes=_times(10, scale, least=2),
+            refreshes=_times(10, scale, least=1),
         )
 
     @classmethod

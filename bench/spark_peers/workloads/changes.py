@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.spark_peers.engines.engine import Shape
 from bench.spark_peers.work import Work, drain
 
-READS = 2
+READS = 5
 
 
 def run(work: Work) -> None:

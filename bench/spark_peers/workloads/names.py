@@ -17,6 +17,11 @@ class Workload:
     """The steps that are reported, with what each is called in a table."""
     counts: tuple[tuple[tuple[str, str], str], ...] = ()
     """Figures of steps that are no times: step, name of the figure, and what it is called in a table."""
+    asked_again: tuple[str, ...] = ()
+    """Steps whose rounds all ask the same of the same rows. Of these the median counts, so that the rounds in which a JVM
+    still compiles do not: some contenders have compiled their readers before, while they wrote."""
+    firsts: tuple[tuple[str, str], ...] = ()
+    """Steps of which the first round is reported too, with what it is called in a table."""
     warms_up: bool = True
     """Whether it does anything that the workloads before it have not done, if they were done by the same process."""
 
@@ -27,6 +32,8 @@ WORKLOADS = (
         "upserts",
         "load, large upserts of random keys, full read and aggregation",
         (("load", "load"), ("upsert", "upsert"), ("read", "full read"), ("aggregate", "aggregation")),
+        asked_again=("read", "aggregate"),
+        firsts=(("read", "first read"), ("aggregate", "first aggregation")),
     ),
     Workload(
         2,
@@ -43,9 +50,20 @@ WORKLOADS = (
         warms_up=False,  # the queries are asked of plain Parquet first, and the rest was done by those before it
     ),
     Workload(
-        4, "changes", "incremental read of 1 % of the rows", (("upsert", "upsert"), ("changes", "read of changes"))
+        4,
+        "changes",
+        "incremental read of 1 % of the rows",
+        (("upsert", "upsert"), ("changes", "read of changes")),
+        asked_again=("changes",),
+        firsts=(("changes", "first read of changes"),),
     ),
-    Workload(5, "lookups", "look-ups by key", (("point", "one key"), ("range", "0.1 % of the keys"))),
+    Workload(
+        5,
+        "lookups",
+        "look-ups by key",
+        (("point", "one key"), ("range", "0.1 % of the keys")),
+        asked_again=("point", "range"),
+    ),
     Workload(
         6,
         "edits",
@@ -76,6 +94,7 @@ WORKLOADS = (
             ("plan one", "plan of one"),
             ("count", "count"),
         ),
+        asked_again=("plan", "plan one", "count"),
     ),
 )
 

@@ -10,7 +10,7 @@ from bench.spark_peers.work import Work, drain
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-READS = 2
+READS = 5
 """Of a table that does not change between them; the first one may have to settle."""
 
 
