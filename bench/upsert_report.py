@@ -20,6 +20,7 @@ from bench.peers.contenders import (
     POLARS,
     POLARS_BUCKETS,
     POLARS_FLUSHED,
+    POLARS_LZ4,
     PYARROW,
     PYICEBERG,
     PYPAIMON,
@@ -106,7 +107,7 @@ def lines(found: Found) -> list[Line]:
 
 def _upserts(found: Found, size: int) -> Iterator[Line]:
     for contender, goal in ((ON_READ, ON_READ_GOAL), (ON_WRITE, ON_WRITE_GOAL)):
-        for plain in (POLARS, POLARS_FLUSHED, POLARS_BUCKETS):
+        for plain in (POLARS, POLARS_LZ4, POLARS_FLUSHED, POLARS_BUCKETS):
             ours, theirs = found.get(size, "upsert", contender), found.get(size, "upsert", plain)
             if ours is None or theirs is None:
                 continue
@@ -143,6 +144,9 @@ def _reads(found: Found, size: int) -> Iterator[Line]:
     if every is not None and own is not None and plain_read is not None:
         yield _best(f"read {after}, settled: to_polars / {EVERY_ROW.name} (dead rows too)", own, every, None)
         yield _best(f"read {after}, settled: {EVERY_ROW.name} (dead rows too) / polars", every, plain_read, None)
+    lz4 = found.get(size, "read", POLARS_LZ4)
+    if lz4 is not None and plain_read is not None:
+        yield _best(f"read {after}: {POLARS_LZ4.name} / polars", lz4, plain_read, None)
     for verb, goal in (("settle", SETTLE_GOAL), ("compact", None)):
         taken = found.get(size, verb, ON_READ)
         if taken is not None and plain_read is not None:

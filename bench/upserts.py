@@ -34,6 +34,7 @@ from bench.peers.contenders import (
     POLARS,
     POLARS_BUCKETS,
     POLARS_FLUSHED,
+    POLARS_LZ4,
     PYARROW,
     Contender,
     peer_versions,
@@ -117,7 +118,7 @@ class Contest:
         """Upsert, read what is unsettled, settle, read, compact, read."""
         self._upserts(size)
         self._expect(size, self.options.upserts, live=self._folder(POLARS) / LIVE)
-        self._reads(size, "read", (POLARS, PYARROW, *OURS, *FRAMES.values(), *PEERS))
+        self._reads(size, "read", (POLARS, POLARS_LZ4, PYARROW, *OURS, *FRAMES.values(), *PEERS))
         if self._present((ON_READ,)):
             self._save(ON_READ, "unsettled")
             for number in range(self.options.tries):
@@ -144,7 +145,7 @@ class Contest:
         for attempt in range(self.options.tries):
             for contender in self._present(OURS) if attempt else ():
                 self._restore(contender, "loaded")
-            plain = (POLARS, POLARS_FLUSHED, POLARS_BUCKETS)
+            plain = (POLARS, POLARS_LZ4, POLARS_FLUSHED, POLARS_BUCKETS)
             entered = self._present((*plain, *OURS) if attempt else (*plain, *OURS, *FORMATS))
             for contender, taken in self._turns(size, entered).items():
                 self.found.better(size, "upsert", contender, taken)

@@ -74,6 +74,7 @@ class Contender:
 
 
 POLARS = Contender("polars", "bench.peers.plain", "Polars")
+POLARS_LZ4 = Contender("polars with lz4", "bench.peers.plain", "PolarsLz4", reader_of=POLARS)
 POLARS_FLUSHED = Contender("polars + fsync", "bench.peers.plain", "PolarsFlushed")
 POLARS_BUCKETS = Contender("polars in 4 files + fsync", "bench.peers.plain", "PolarsBuckets")
 PYARROW = Contender("pyarrow", "bench.peers.plain", "Pyarrow", reader_of=POLARS)
@@ -89,7 +90,7 @@ PYPAIMON = Contender("pypaimon", "bench.peers.paimon", "Paimon", peer=True, apar
 PYPAIMON_RUST = Contender("pypaimon-rust", "bench.peers.paimon", "PaimonRust", peer=True, apart=True)
 PYICEBERG = Contender("pyiceberg", "bench.peers.iceberg", "Iceberg", peer=True, small_only=True, apart=True)
 
-PLAIN = (POLARS, POLARS_FLUSHED, POLARS_BUCKETS, PYARROW)
+PLAIN = (POLARS, POLARS_LZ4, POLARS_FLUSHED, POLARS_BUCKETS, PYARROW)
 OURS = (ON_READ, ON_WRITE)
 FRAMES = {ON_READ: ON_READ_FRAME, ON_WRITE: ON_WRITE_FRAME}
 """Who reads the same table into polars: what polars' own read is compared with."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pyarrow as pa
@@ -13,6 +14,8 @@ from bench.peers.contenders import BUCKETS, KEY, LEVEL
 
 LIVE = "live.parquet"
 """The file of the rows that are live after all upserts; the benchmark puts it there."""
+LIVE_LZ4 = "live-lz4.parquet"
+"""The same rows, compressed as Lakebed's upserts are."""
 
 
 class Polars:
@@ -48,6 +51,24 @@ class Polars:
         return pl.read_parquet(self._folder / LIVE)
 
 
+class PolarsLz4(Polars):
+    """The same with the codec of Lakebed's upserts: how much of a difference is due to that."""
+
+    def load(self, rows: pl.DataFrame) -> None:
+        """The rows, sorted, in the file of the live ones."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write(rows, self._folder / LIVE_LZ4, codec="lz4")
+
+    def upsert(self, rows: pl.DataFrame) -> None:
+        """The rows, sorted, in a file of their own."""
+        write(rows, self._folder / f"upsert-lz4-{self._written}.parquet", codec="lz4")
+        self._written += 1
+
+    def read(self) -> pl.DataFrame:
+        """The live rows."""
+        return pl.read_parquet(self._folder / LIVE_LZ4)
+
+
 class PolarsFlushed(Polars):
     """The same, and the files are on the disk when it returns, as those of Lakebed are."""
 
@@ -73,9 +94,9 @@ class Pyarrow(Polars):
         return pq.read_table(self._folder / LIVE)
 
 
-def write(rows: pl.DataFrame, path: Path, *, flush: bool = False) -> None:
+def write(rows: pl.DataFrame, path: Path, *, flush: bool = False, codec: Literal["zstd", "lz4"] = "zstd") -> None:
     """Sort the rows by the key and write them as one file."""
-    rows.sort(KEY).write_parquet(path, compression="zstd", compression_level=LEVEL)
+    rows.sort(KEY).write_parquet(path, compression=codec, compression_level=LEVEL if codec == "zstd" else None)
     if flush:
         for place in (path, path.parent):
             descriptor = os.open(place, os.O_RDONLY)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.peers.contenders import KEY
-from bench.peers.plain import write
+from bench.peers.plain import LIVE_LZ4, write
 from bench.peers.worker import stored
 from bench.sample import rows
 
@@ -75,6 +75,7 @@ def expect(folder: str, size: int, upserts: int, live: str | None) -> dict[str, 
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)
         write(frame, Path(live))
+        write(frame, Path(live).with_name(LIVE_LZ4), codec="lz4")
     return _digest(table)
 
 

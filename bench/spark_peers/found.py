@@ -43,7 +43,7 @@ class Found:
         return "" if self.good(workload, contender) else runs[0].error
 
     def figure(self, workload: str, contender: str, step: str, what: str = "seconds") -> float | None:
-        """The median over the runs, of the mean over the rounds of a step in each run; or of their median, if all rounds
+        """The median over the runs, of the mean over the rounds of a step in each run; of their median, if all of them
         ask the same."""
         each = [_of(run.steps, step, what) for run in self.good(workload, contender)]
         middle = median if step in named(workload).asked_again else mean

@@ -239,6 +239,23 @@ def test_figures_are_medians_over_runs_and_only_of_right_rows() -> None:
     assert Found.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
+def test_of_what_is_asked_again_the_median_counts_and_the_first_is_shown() -> None:
+    found = Found(example().facts, Sizes.warm().to_json())
+    for name in ("lakebed on-write", "parquet 4.3"):
+        found.contenders[name] = {"spark": BY_NAME[name].spark, "jars": "", "how": ""}
+        steps = [
+            {"step": step, "number": number, "seconds": seconds, "cpu": 1.0}
+            for step in ("upsert", "read")
+            for number, seconds in enumerate((9.0, 1.0, 2.0))
+        ]
+        found.add("upserts", name, Run(steps))
+    assert found.figure("upserts", "lakebed on-write", "read") == 2.0
+    assert found.figure("upserts", "lakebed on-write", "upsert") == 4.0
+    head, row, _ = table(found, named("upserts"))
+    shown = dict(zip(head, row, strict=True))
+    assert (shown["full read"], shown["first read"], shown["upsert"]) == ("2 s (1.0)", "9 s (1.0)", "4 s (1.0)")
+
+
 def test_the_report_has_ratios_and_failures() -> None:
     found, workload = example(), named("upserts")
     head, *rows = table(found, workload)

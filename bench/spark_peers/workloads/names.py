@@ -18,7 +18,7 @@ class Workload:
     counts: tuple[tuple[tuple[str, str], str], ...] = ()
     """Figures of steps that are no times: step, name of the figure, and what it is called in a table."""
     asked_again: tuple[str, ...] = ()
-    """Steps whose rounds all ask the same of the same rows. Of these the median counts, so that the rounds in which a JVM
+    """Steps whose rounds all ask the same of the same rows. Of these the median counts, so that those in which a JVM
     still compiles do not: some contenders have compiled their readers before, while they wrote."""
     firsts: tuple[tuple[str, str], ...] = ()
     """Steps of which the first round is reported too, with what it is called in a table."""
