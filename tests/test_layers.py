@@ -1,6 +1,10 @@
 """Rules about the repository's text that no linter checks."""
 
+import ast
+import re
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -58,3 +62,38 @@ def test_requirements_choose_no_index() -> None:
         if option in path.read_text("utf-8")
     ]
     assert not hits, f"the machine's pip settings choose the index: {hits}"
+
+
+def imported(path: Path, *, at_once: bool) -> set[str]:
+    """The packages that a module imports: when it is imported itself, or ever."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        later = isinstance(node, ast.FunctionDef) and at_once
+        if for_types or later:
+            node.body = []  # type: ignore[attr-defined]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.split(".")[0])
+    return found - sys.stdlib_module_names - {"lakebed"}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Tests run where much more is installed than `pip install lakebed` brings."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    def packages(requirements: list[str]) -> set[str]:
+        names = {re.split(r"[^\w-]", text)[0].lower().replace("-", "_") for text in requirements}
+        return names | ({"pygments"} if "rich" in names else set())
+
+    always = packages(project["dependencies"])
+    extras = always | packages([text for some in project["optional-dependencies"].values() for text in some])
+    for path in SOURCES:
+        missing = {name for name in imported(path, at_once=False) if name.lower() not in extras}
+        assert not missing, f"{path.relative_to(ROOT)} imports {missing}, which pyproject.toml does not name"
+        in_spark = path.is_relative_to(ROOT / "src" / "lakebed" / "spark")
+        missing = {name for name in imported(path, at_once=True) if name.lower() not in always}
+        assert in_spark or not missing, f"{path.relative_to(ROOT)} needs {missing}, which only an extra brings"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,13 +152,14 @@ class _Range:
         size = high - low + 1
         if size > _SPARSE * (others + sum(map(len, changed))):
             return None
-        kind, nobody = (pl.UInt8, 2**8 - 1) if len(changed) < 2**8 - 1 else (pl.UInt16, 2**16 - 1)
+        kind, nobody = (np.uint8, 2**8 - 1) if len(changed) < 2**8 - 1 else (np.uint16, 2**16 - 1)
         # Not 0: memory that is zeroed comes from the system, page by page, while it is filled.
-        owner = pl.repeat(nobody, size, dtype=kind, eager=True)
+        owner = np.full(size, nobody, kind)
         for number, keys in enumerate(changed, 1):
-            if len(keys):
-                owner = owner.scatter(keys.series - low if low else keys.series, number)
-        return cls(low, high, owner.to_arrow(), nobody, some)
+            for piece in keys.column.chunks:
+                places = piece.to_numpy()
+                owner[places - low if low else places] = number
+        return cls(low, high, pa.array(owner), nobody, some)
 
     @cached_property
     def wanted(self) -> KeyNumbers:
