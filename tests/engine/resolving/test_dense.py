@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lakebed
 from lakebed.engine import resolve
-from lakebed.engine.resolving import dense
+from lakebed.engine.resolving import dense, places
 
 _REAL = dense.resolve_dense
 
@@ -101,3 +102,45 @@ def test_the_last_row_of_each_key_is_live(
     assert table.count() == len(model)
     table.settle()
     assert table.read_optimised().count() == len(model)
+    assert all((array == places.NOBODY).all() for array in places.free._arrays)
+
+
+def test_arrays_are_used_again() -> None:
+    kept = places.FreePlaces()
+    first = kept.take(1000)
+    assert len(first) >= 1000
+    first[[3, 7]] = 1
+    kept.give_back(first, [np.array([3]), np.array([7])])
+    again = kept.take(1001)
+    assert again is first
+    assert (again == places.NOBODY).all()
+    again[:5] = 2
+    kept.give_back(again, 5)
+    assert (kept.take(1) == places.NOBODY).all()
+
+
+def test_few_arrays_are_kept_and_none_that_is_very_large() -> None:
+    kept = places.FreePlaces()
+    for size in (100, 200, 300, 400, 500, 600):
+        kept.give_back(np.full(size, places.NOBODY, np.uint8), 0)
+    assert [len(array) for array in kept._arrays] == [300, 400, 500, 600]
+    kept.give_back(np.full(places._LARGEST + 1, places.NOBODY, np.uint8), 0)
+    assert len(kept._arrays) == 4
+
+
+def test_an_array_that_somebody_failed_with_is_not_used_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: list[bool]
+) -> None:
+    table = upserts(tmp_path, "id BIGINT", [[{"id": key} for key in range(50)]])
+    kept = places.FreePlaces()
+    monkeypatch.setattr(places, "free", kept)
+
+    def fails(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(dense._Range, "losers", fails)
+        table.upsert([{"id": key} for key in range(30)])
+    assert kept._arrays == []
+    table.upsert([{"id": 60}])
+    assert table.count() == 51

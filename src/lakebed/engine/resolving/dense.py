@@ -11,8 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +23,7 @@ from pyroaring import BitMap64
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import tombstones_of
 from lakebed.core.keyed import KeySpec, MergeEngine
+from lakebed.engine.resolving import places
 from lakebed.engine.resolving.bounds import holding_files, overlapping_files
 from lakebed.engine.resolving.key_columns import WholeKeys, kept_keys, num_bytes, whole_keys
 from lakebed.engine.resolving.known_dead import known_dead
@@ -33,6 +36,8 @@ _SPARSE = 16
 _FEW = 128
 """Keys are few if there are so many times more rows: then the keys are searched for, not the rows looked up. To search
 for one key takes about as long as to look up so many rows."""
+_FEW_TAKEN = 16
+"""With one key in so many places, or fewer, an array is cleared key by key."""
 _SCATTERED = 4
 """So many keys for each row group leave hardly a group unread."""
 _ROWS_AT_ONCE = 1 << 18
@@ -78,6 +83,7 @@ def resolve_dense(order: ResolveOrder, files: BucketFiles) -> DenseResolution | 
         if killed is not None:
             dead[add.path], count = killed
             replaced += count
+    found.close()
     return DenseResolution(dead, replaced, live - replaced)
 
 
@@ -135,7 +141,7 @@ class _Range:
 
     low: int
     high: int
-    owner: pa.Array
+    numbers: npt.NDArray[Any]
     nobody: int
     """The number in place of a file's where no file has the key."""
     changed: Sequence[KeyNumbers]
@@ -152,14 +158,29 @@ class _Range:
         size = high - low + 1
         if size > _SPARSE * (others + sum(map(len, changed))):
             return None
-        kind, nobody = (np.uint8, 2**8 - 1) if len(changed) < 2**8 - 1 else (np.uint16, 2**16 - 1)
-        # Not 0: memory that is zeroed comes from the system, page by page, while it is filled.
-        owner = np.full(size, nobody, kind)
+        if len(changed) < places.NOBODY:
+            owner, nobody = places.free.take(size), places.NOBODY
+        else:
+            owner, nobody = np.full(size, 2**16 - 1, np.uint16), 2**16 - 1
         for number, keys in enumerate(changed, 1):
-            for piece in keys.column.chunks:
-                places = piece.to_numpy()
-                owner[places - low if low else places] = number
-        return cls(low, high, pa.array(owner), nobody, some)
+            for taken in _places(keys, low):
+                owner[taken] = number
+        return cls(low, high, owner, nobody, some)
+
+    def close(self) -> None:
+        """Give the array back. Nothing can be looked up after that."""
+        if self.numbers.dtype != np.uint8:
+            return
+        size = self.high - self.low + 1
+        if _FEW_TAKEN * sum(map(len, self.changed)) > size:
+            places.free.give_back(self.numbers, size)
+        else:
+            places.free.give_back(self.numbers, (some for keys in self.changed for some in _places(keys, self.low)))
+
+    @cached_property
+    def owner(self) -> pa.Array:
+        """The same for Arrow."""
+        return pa.array(self.numbers[: self.high - self.low + 1])
 
     @cached_property
     def wanted(self) -> KeyNumbers:
@@ -198,8 +219,8 @@ class _Range:
         inside = keys.series.is_between(self.low, self.high)
         if inside.all():
             return _bitmap(self._is_owned(keys.column))
-        places = _positions(inside)
-        return from_arrow(places.filter(self._is_owned(keys.column.take(places.to_arrow()))).to_arrow())
+        within = _positions(inside)
+        return from_arrow(within.filter(self._is_owned(keys.column.take(within.to_arrow()))).to_arrow())
 
     def _are_few(self, keys: KeyNumbers) -> bool:
         """Whether the keys between the first and the last of these are few against them."""
@@ -238,8 +259,15 @@ class _Range:
 
         Arrow looks them up in less than half of polars' time; polars compares in less than a tenth of Arrow's.
         """
-        places = [pc.subtract(piece, self.low) for piece in column.chunks] if self.low else column.chunks
-        return pl.Series(pa.chunked_array([pc.take(self.owner, some, boundscheck=False) for some in places]))
+        wanted = [pc.subtract(piece, self.low) for piece in column.chunks] if self.low else column.chunks
+        return pl.Series(pa.chunked_array([pc.take(self.owner, some, boundscheck=False) for some in wanted]))
+
+
+def _places(keys: KeyNumbers, low: int) -> Iterator[npt.NDArray[np.int64]]:
+    """The places of the keys in an array that begins at ``low``."""
+    for piece in keys.column.chunks:
+        numbers = piece.to_numpy()
+        yield numbers - low if low else numbers
 
 
 @dataclass(frozen=True)
