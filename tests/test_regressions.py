@@ -293,3 +293,23 @@ def test_a_foreign_table_that_says_it_has_no_column_mapping(local_lake: lakebed.
 def _outside(place: Path) -> list[dict[str, Any]]:
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(place)).execute("SELECT * FROM t")
     return pa.table(query.read_all()).to_pylist()
+
+
+@pytest.mark.parametrize("key", [(), ("id",)], ids=["without a key", "with a key"])
+def test_a_dropped_column_is_restored_with_its_values_although_compaction_left_them_out(
+    local_lake: lakebed.Warehouse, key: tuple[str, ...]
+) -> None:
+    """The version's own files have them, as long as it has not expired; what was compacted since does not matter."""
+    table = local_lake.create_table("t", "id BIGINT, v STRING, w STRING", primary_key=key)
+    write = table.upsert if key else table.append
+    before = [{"id": number, "v": f"v{number}", "w": f"w{number}"} for number in range(6)]
+    for row in before:
+        write([row])
+    version = table.version
+    table.alter(drop=["w"])
+    write([{"id": 6, "v": "v6"}])
+    table.compact(full=True)
+    table.restore(version=version)
+    assert table.to_arrow().sort_by("id").to_pylist() == before
+    # Rows that were there before, and are there again, have not changed, whatever they were in between.
+    assert table.changes(version).to_arrow().num_rows == 0

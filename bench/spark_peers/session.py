@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PARTITIONS = 8
-"""Tasks after a shuffle: a few for each core. Spark's 200 are meant for clusters, and would slow everybody down."""
+PARTITIONS = 4
+"""Tasks after a shuffle: two for each core. Spark's 200 are meant for clusters, and would slow everybody down."""
 
 
 def session(root: Path, own: dict[str, str], jars: Sequence[str], *, cores: int, memory: str) -> SparkSession:

@@ -56,6 +56,7 @@ WORKLOADS = (
         (("upsert", "upsert"), ("changes", "read of changes")),
         asked_again=("changes",),
         firsts=(("changes", "first read of changes"),),
+        warms_up=False,
     ),
     Workload(
         5,
@@ -63,6 +64,7 @@ WORKLOADS = (
         "look-ups by key",
         (("point", "one key"), ("range", "0.1 % of the keys")),
         asked_again=("point", "range"),
+        warms_up=False,
     ),
     Workload(
         6,

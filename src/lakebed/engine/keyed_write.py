@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import deque
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
+from threading import BoundedSemaphore
 
 import pyarrow as pa
 
@@ -71,6 +73,7 @@ class KeyedWriter:
         self._file_with_kinds = to_arrow(Struct((*nullable(schema, but=order.key.key), kind)), physical=True)
         self._indexed = indexed(self._file, order.indexed_columns)
         self._buckets = BucketRows(order)
+        self._turns = BoundedSemaphore(max(2, os.cpu_count() or 1))
         share = _SHARE_IF_SORTED if order.sort_by else _SHARE
         self._block_bytes = max(1, min(order.options.writer_memory_limit // share, _LARGEST_BLOCK))
         self._incoming: tuple[pa.Schema, IncomingRows] | None = None
@@ -203,14 +206,17 @@ class KeyedWriter:
 
     def _write_file(self, block: RowBlock, path: str, plan: FilePlan) -> AddFile:
         """Put the rows of one file in order and write it; files are written by several threads."""
-        rows = plan.rows()
-        kinds = block.kinds(rows)
-        schema = self._file if kinds is None else self._file_with_kinds
-        taken = block.taken(rows, kinds, schema)
-        if self._matched_next is not None and self._keys_are_small and not isinstance(taken, pa.Table):
-            keep_written(self._matched_next, encode(path), taken)
-        tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
-        written = write_file(self._order.store, path, taken, schema, self._options, self._indexed)
+        with ExitStack() as turn:
+            # Not all at a time: then all would wait for the disk at the same time, and nobody would compute.
+            turn.enter_context(self._turns)
+            rows = plan.rows()
+            kinds = block.kinds(rows)
+            schema = self._file if kinds is None else self._file_with_kinds
+            taken = block.taken(rows, kinds, schema)
+            if self._matched_next is not None and self._keys_are_small and not isinstance(taken, pa.Table):
+                keep_written(self._matched_next, encode(path), taken)
+            tombstones = 0 if kinds is None else len(kinds) - kinds.null_count
+            written = write_file(self._order.store, path, taken, schema, self._options, self._indexed, turn.close)
         reach(Step.WRITE_CLOSED)
         return AddFile(
             path=encode(path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -48,10 +48,12 @@ def write_file(
     schema: pa.Schema,
     options: Options,
     indexed_leaves: Sequence[Leaf],
+    encoded: Callable[[], object] = lambda: None,
 ) -> WrittenFile:
     """Write rows that have the physical ``schema`` as one file, whole or not at all, and describe it.
 
     A polars frame must have a schema that ``parquet_encoder.keeps``. If it fails, directories may remain.
+    ``encoded`` is called when what is left is to wait for the disk, or for the network.
     """
     name = store.uri(path)
     with store.staged(path) as target:
@@ -59,6 +61,7 @@ def write_file(
             parquet_encoder.encode(rows, options, name, target)
         else:
             parquet_encoder.encode_frame(rows, schema, options, name, target)
+        encoded()
         size = os.path.getsize(target) if isinstance(target, str) else target.getbuffer().nbytes
         stats = _statistics(rows, indexed_leaves, pq.read_metadata(target))
     return WrittenFile(path, size, len(rows), stats, time.time_ns() // 1_000_000)
