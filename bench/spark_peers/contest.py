@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.spark_peers import inputs
-from bench.spark_peers.contenders import Contender
+from bench.spark_peers.contenders import ROOT, Contender
 from bench.spark_peers.found import Found
 from bench.spark_peers.jars import JarsMissingError, fetch
 from bench.spark_peers.places import Places
@@ -62,6 +63,9 @@ class Contest:
         self._root.mkdir(parents=True, exist_ok=True)
         inputs.make(self._warm, Sizes.warm(), options.workloads)
         inputs.make(self._real, options.sizes, options.workloads)
+        if "tpch" in options.workloads:
+            roots = [str(places.root) for places in (self._warm, self._real)]
+            subprocess.run([sys.executable, "-m", "bench.spark_peers.answers", *roots], check=True, cwd=ROOT)
         # Workload by workload, so that those who are compared with each other run close to each other.
         groups = [[one] for one in options.workloads] if options.apart else [options.workloads]
         for workloads in groups:

@@ -23,9 +23,9 @@ from bench.spark_peers.places import Places
 from bench.spark_peers.process import Run
 from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, render, table
 from bench.spark_peers.sizes import Sizes
+from bench.spark_peers.tpch import statements
 from bench.spark_peers.worker import said
 from bench.spark_peers.workloads.names import WORKLOADS, named
-from bench.spark_peers.workloads.tpch import statements
 
 
 def test_the_input_is_the_same_every_time(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ OPTIONS: tuple[Option, ...] = (
         "bytes of bitmaps of dead rows that a DataFrame broadcasts; files beyond are read by the Arrow scan",
     ),
     Option(
-        "read_here", "size", 8 * MIB,
+        "read_here", "size", 12 * MIB,
         "size of files up to which the driver reads what a predicate leaves of a table, or changes, for a DataFrame",
     ),
     Option(
@@ -139,7 +139,7 @@ class Options:
     shuffle: str = "auto"
     progress: bool = True
     broadcast_limit: int = 128 * MIB
-    read_here: int = 8 * MIB
+    read_here: int = 12 * MIB
     write_here: int = 16 * MIB
     default_fs: str | None = None
     s3_endpoint: str | None = None

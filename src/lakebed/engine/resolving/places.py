@@ -18,7 +18,7 @@ NOBODY = 2**8 - 1
 """What stands in a place that nobody has taken."""
 _KEPT = 4
 """So many arrays are kept: as many as there are units that are settled at a time."""
-_LARGEST = 32 * MIB
+_LARGEST = 16 * MIB
 
 Places = npt.NDArray[np.uint8]
 
