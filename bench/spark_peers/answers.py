@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.spark_peers.places import Places
+from bench.spark_peers.questions import KEYS, REFRESHED, queries
 from bench.spark_peers.session import session
-from bench.spark_peers.tpch import KEYS, REFRESHED, queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,17 +18,6 @@ import pyarrow.parquet as pq
 from bench.peers.contenders import PEERS_PYTHON
 from bench.spark_peers.places import Places
 
-KEYS = {
-    "region": ("r_regionkey",),
-    "nation": ("n_nationkey",),
-    "supplier": ("s_suppkey",),
-    "customer": ("c_custkey",),
-    "part": ("p_partkey",),
-    "partsupp": ("ps_partkey", "ps_suppkey"),
-    "orders": ("o_orderkey",),
-    "lineitem": ("l_orderkey", "l_linenumber"),
-}
-REFRESHED = ("orders", "lineitem")
 FREE = 8
 """Of 32 keys the generator uses the first 8."""
 SHARE = 1_000
@@ -61,23 +50,6 @@ def make(places: Places, scale: float, refreshes: int, parts: int) -> None:
         kept = table.filter(pc.less(table[key], low))
         news = [pq.read_table(places.batch(f"refresh-{name}", number)) for number in range(refreshes)]
         _store(places.expected(name), pa.concat_tables([kept, *(new.cast(kept.schema) for new in news)]))
-
-
-def queries() -> dict[int, str]:
-    """The queries by number."""
-    return statements((Path(__file__).parent / "tpch.sql").read_text())
-
-
-def statements(text: str) -> dict[int, str]:
-    """The queries of a text, each below a line with its number."""
-    found: dict[int, list[str]] = {}
-    lines: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("-- ") and line[3:].strip().isdigit():
-            lines = found.setdefault(int(line[3:]), [])
-        else:
-            lines.append(line)
-    return {number: "\n".join(query).strip() for number, query in found.items()}
 
 
 def generate(target: Path, scale: float, parts: int) -> None:

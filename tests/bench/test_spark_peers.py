@@ -21,9 +21,9 @@ from bench.spark_peers.goals import lines
 from bench.spark_peers.jars import JarsMissingError, fetch, project, reason
 from bench.spark_peers.places import Places
 from bench.spark_peers.process import Run
+from bench.spark_peers.questions import statements
 from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, render, table
 from bench.spark_peers.sizes import Sizes
-from bench.spark_peers.tpch import statements
 from bench.spark_peers.worker import said
 from bench.spark_peers.workloads.names import WORKLOADS, named
 

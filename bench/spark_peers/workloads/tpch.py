@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from bench.spark_peers import answers
 from bench.spark_peers.answers import answer
 from bench.spark_peers.engines.engine import Shape, Table
-from bench.spark_peers.tpch import KEYS, REFRESHED, queries
+from bench.spark_peers.questions import KEYS, REFRESHED, queries
 from bench.spark_peers.work import Work
 
 
