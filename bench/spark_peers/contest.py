@@ -64,7 +64,8 @@ class Contest:
         inputs.make(self._warm, Sizes.warm(), options.workloads)
         inputs.make(self._real, options.sizes, options.workloads)
         if "tpch" in options.workloads:
-            roots = [str(places.root) for places in (self._warm, self._real)]
+            fresh = options.apart or options.workloads[0] == "tpch"
+            roots = [str(places.root) for places in ((self._warm, self._real) if fresh else (self._real,))]
             subprocess.run([sys.executable, "-m", "bench.spark_peers.answers", *roots], check=True, cwd=ROOT)
         # Workload by workload, so that those who are compared with each other run close to each other.
         groups = [[one] for one in options.workloads] if options.apart else [options.workloads]

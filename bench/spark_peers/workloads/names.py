@@ -41,13 +41,14 @@ WORKLOADS = (
         "many small upserts with reads between them, then (9) a compaction",
         (("upsert", "upsert"), ("read", "full read"), ("compact", "compaction"), ("read compacted", "read after it")),
         ((("compact", "written"), "bytes written by compaction"),),
+        warms_up=False,
     ),
     Workload(
         3,
         "tpch",
         "TPC-H: load, refreshes, and the 22 queries after them",
         (("load", "load of 8 tables"), ("refresh", "refresh"), ("query", "query (mean of 22)")),
-        warms_up=False,  # the queries are asked of plain Parquet first, and the rest was done by those before it
+        warms_up=False,
     ),
     Workload(
         4,
@@ -76,6 +77,7 @@ WORKLOADS = (
             ("update", "update"),
             ("read after update", "full read after it"),
         ),
+        warms_up=False,
     ),
     Workload(
         7,
