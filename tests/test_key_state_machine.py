@@ -18,6 +18,7 @@ from model import ModelColumn
 
 import lakebed
 from lakebed.core.steps import Step, observe
+from lakebed.storage import parquet_encoder
 
 # Who loses a race waits for a random time; no strategy draws from that.
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
@@ -322,11 +323,19 @@ class Packing(KeyWriters):
             self.adopt_settled()
 
 
+@pytest.fixture
+def spliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two encoders write each file, however small, as they write large ones."""
+    monkeypatch.setattr(parquet_encoder, "SPLICED_ROWS", 1)
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
     url: Callable[[], str | None] = lambda: None  # noqa: E731
     if request.param == "postgres":
         url = request.getfixturevalue("postgres_metastore")
+    else:
+        request.getfixturevalue("spliced")
 
     class OnMetastore(KeyWriters):
         metastore_url = staticmethod(url)
@@ -338,11 +347,13 @@ def test_key_histories(machine: type[KeyWriters]) -> None:
     run_state_machine_as_test(machine, settings=settings(max_examples=5, stateful_step_count=10, deadline=None))
 
 
+@pytest.mark.usefixtures("spliced")
 def test_key_histories_with_packing() -> None:
     run_state_machine_as_test(Packing, settings=settings(max_examples=5, stateful_step_count=10, deadline=None))
 
 
 @pytest.mark.soak
+@pytest.mark.usefixtures("spliced")
 def test_many_key_histories_with_packing() -> None:
     run_state_machine_as_test(
         Packing, settings=settings(max_examples=200, stateful_step_count=15, deadline=None, derandomize=False)

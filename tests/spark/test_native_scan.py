@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions
 from spark_reading import EVERY_TYPE, check, collected, every_type, physical_plan
 
 import lakebed
 from lakebed.spark import dead_words, native_scan
+from lakebed.storage import parquet_encoder
 
 pytestmark = pytest.mark.spark
 
@@ -254,3 +258,40 @@ def test_a_missing_file_is_an_error_even_if_the_session_ignores_it(
             table.df().collect()
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("BIGINT", lambda n: n * 3 - 1000),
+        ("INT", lambda n: n * 3 - 1000),
+        ("DATE", lambda n: dt.date(1900, 1, 1) + dt.timedelta(days=n)),
+        ("TIMESTAMP", lambda n: dt.datetime(1899, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=n * 5)),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_keys_that_are_stored_as_differences(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, value: Callable[[int], Any]
+) -> None:
+    """Files of two encoders, cut into several splits: no row is lost, and conditions leave out the right pages."""
+    monkeypatch.setattr(parquet_encoder, "SPLICED_ROWS", 1)
+    lake = lakebed.connect(tmp_path / "warehouse", spark=spark, max_row_group_rows=700, read_here=0)
+    table = lake.create_table("t", f"k {kind} NOT NULL, v STRING, n INT", primary_key=["k"], buckets=1)
+    rows = [{"k": value(n), "v": f"v{n}", "n": -n} for n in range(5000)]
+    table.upsert(pa.Table.from_pylist(rows, table.schema))
+    path = tmp_path / "warehouse/default/t" / table.files()["path"][0].as_py()
+    footer = pq.read_metadata(path)
+    assert footer.num_row_groups == 8
+    assert "DELTA_BINARY_PACKED" in footer.row_group(7).column(0).encodings
+    spark.conf.set("spark.sql.files.maxPartitionBytes", 10_000)
+    try:
+        frame = table.df()
+        parts = frame.select(functions.spark_partition_id().alias("part")).distinct().count()
+        assert parts > 3, "the file is cut"
+        assert sorted((row.n, row.v) for row in frame.collect()) == sorted((r["n"], r["v"]) for r in rows)
+        for number in (0, 699, 700, 4999):
+            found = frame.where(frame.k == value(number)).collect()
+            assert [(row.v, row.n) for row in found] == [(f"v{number}", -number)]
+        assert frame.where((frame.k >= value(1200)) & (frame.k < value(3300))).count() == 2100
+    finally:
+        spark.conf.unset("spark.sql.files.maxPartitionBytes")

@@ -59,7 +59,8 @@ class ParquetStream:
         with translated("write", self._name):
             stored = rows.replace_schema_metadata(None).cast(self._schema)
             if self._writer is None:
-                self._writer = self._begun(parquet_encoder.repetitive(stored))
+                ascending = parquet_encoder.ascending(stored, self._schema)
+                self._writer = self._begun(parquet_encoder.repetitive(stored), ascending)
             self._writer.write_table(stored, row_group_size=max(1, rows.num_rows))
         self.num_rows += rows.num_rows
 
@@ -88,9 +89,9 @@ class ParquetStream:
         self._store.delete(self.path)
         self._store.remove_empty_parents(self.path)
 
-    def _begun(self, dictionary: bool | list[str]) -> pq.ParquetWriter:
+    def _begun(self, dictionary: bool | list[str], ascending: Sequence[str] = ()) -> pq.ParquetWriter:
         return parquet_encoder.open_writer(
-            self._sink, self._schema, self._options, dictionary=dictionary, footer=self._footer
+            self._sink, self._schema, self._options, dictionary=dictionary, ascending=ascending, footer=self._footer
         )
 
     def _opened(self) -> Any:

@@ -10,11 +10,14 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakebed.core.actions import AddFile
 from lakebed.core.keyed import KeySpec
@@ -197,16 +200,37 @@ def _scan(order: ResolveOrder, files: Sequence[AddFile], stored: Struct) -> pl.D
     if any(add.num_records is None for add in files) or not all(at.store.location.is_local for at in places):
         return None
     wanted = _types(stored)
+    paths = [at.store.path(at.path) for at in places]
     try:
-        scan = pl.scan_parquet([at.store.path(at.path) for at in places], glob=False, hive_partitioning=False)
-        rows = scan.select(pl.col(f.physical_name).alias(f.name) for f in stored).collect()
-    except (pl.exceptions.PolarsError, OSError):
+        if [f.type for f in stored] == [LONG]:
+            rows = _numbers(paths, stored.fields[0])
+        else:
+            scan = pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+            rows = scan.select(pl.col(f.physical_name).alias(f.name) for f in stored).collect()
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError):
         # Columns of an older type, or a damaged file: Arrow adapts the one, and tells the other.
         return None
     if rows.schema != wanted or rows.height != sum(add.num_records or 0 for add in files):
         return None
     # In the pieces in which they were read: to put them together would take as long as to read them.
     return rows.select(plain(pl.col(name), kind).alias(name) for name, kind in wanted.items())
+
+
+def _numbers(paths: Sequence[str], column: Field) -> pl.DataFrame:
+    """One column of whole numbers: where its differences are stored, Arrow takes a third of polars' time.
+
+    If it is of another type in a file, the frame is so, too. Raises OSError, ArrowException.
+    """
+
+    def read(path: str) -> pa.ChunkedArray:
+        with pq.ParquetFile(path) as file:
+            return file.read([column.physical_name], use_threads=False).column(column.physical_name)
+
+    with ThreadPoolExecutor(min(len(paths), os.cpu_count() or 1), "lakebed-keys") as pool:
+        parts = list(pool.map(read, paths))
+    pieces = [piece for part in parts for piece in part.chunks]
+    series = pl.Series(column.name, pa.chunked_array(pieces, parts[0].type))
+    return series.to_frame()
 
 
 def _types(stored: Struct) -> pl.Schema:
