@@ -217,7 +217,7 @@ class Drawing:
             return self.data.draw(st.integers(0, 1))
         if column.number in self.shape.rules.sequence:
             return self.data.draw(st.one_of(st.none(), st.integers(0, 6)))
-        if column.name == "words":
+        if column.name == "words" and column.type == "STRING":  # a new column may have the name of a dropped one
             return self.data.draw(st.one_of(st.none(), WORDS))
         if column.number in self.shape.never_null:
             return self.data.draw(VALUES[column.type])
