@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from lakebed.core.options import Options
 from lakebed.core.schema_arrow import FIELD_ID
 from lakebed.storage import parquet_encoder, thrift
+from lakebed.storage.durable import is_temporary
 from lakebed.storage.parquet_splice import group_rows, splice
 
 DAY, MOMENT = date(1969, 12, 1), datetime(1969, 12, 31, 23, 59, tzinfo=UTC)
@@ -196,3 +197,29 @@ def test_files_of_other_rows_are_refused() -> None:
         splice(io.BytesIO(before), theirs.getvalue(), ["a", "c"])
     with pytest.raises(ValueError, match="not a Parquet file"):
         splice(io.BytesIO(b"PAR"), theirs.getvalue(), ["a", "c"])
+
+
+def test_a_file_that_cannot_be_put_together_leaves_no_other(tmp_path: Path) -> None:
+    path, theirs = tmp_path / f".file.parquet.{'0' * 32}.tmp", io.BytesIO()
+    pq.write_table(pa.table({"a": [1, 2, 3]}), path)
+    pq.write_table(pa.table({"b": [1, 2]}), theirs)
+    with pytest.raises(ValueError, match="cannot be one"):
+        splice(str(path), theirs.getvalue(), ["a", "b"])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_process_leaves_is_known_as_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vacuum removes such files, and no other whose name begins with a dot."""
+    seen: list[str] = []
+
+    def look(fields: thrift.Fields) -> bytes:
+        seen.extend(path.name for path in tmp_path.iterdir())
+        return b""
+
+    path, theirs = tmp_path / f".file.parquet.{'0' * 32}.tmp", io.BytesIO()
+    pq.write_table(pa.table({"a": [1]}), path)
+    pq.write_table(pa.table({"b": [1]}), theirs)
+    monkeypatch.setattr(thrift, "encode", look)
+    splice(str(path), theirs.getvalue(), ["a", "b"])
+    assert len(set(seen)) == 2
+    assert all(map(is_temporary, seen))

@@ -7,7 +7,6 @@ looks for a row group where its first column is, so that no column may stand apa
 from __future__ import annotations
 
 import io
-import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO, TypeVar
 
 from lakebed.storage import thrift
+from lakebed.storage.durable import staged_file
 from lakebed.storage.thrift import Fields
 
 MAGIC = b"PAR1"
@@ -53,9 +53,7 @@ def splice(target: str | io.BytesIO, more: bytes | memoryview, names: Sequence[s
         parts = [_Part.read(mine), _Part.read(theirs)]
         joined = _Joined(parts, names)
         if isinstance(target, str):
-            # What is read stays as long as it is open. There is never a second name that a killed process could leave.
-            os.unlink(target)
-            with open(target, "xb") as file:
+            with staged_file(target, sync=False) as whole, open(whole, "wb") as file:
                 joined.write(file)
             return
         content = io.BytesIO()
