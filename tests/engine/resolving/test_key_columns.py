@@ -103,19 +103,3 @@ def test_keys_are_read_by_their_whole_name(tmp_path: Path, scans: list[int], nam
         assert scans
         found = {row[name]: row["list"] for row in table.to_arrow().to_pylist()}
         assert found == {key: [7 * min(key, 2)] for key in range(30)}
-
-
-def test_keys_of_an_older_type_are_left_to_arrow(tmp_path: Path, scans: list[int]) -> None:
-    """Files written before the key was widened have it as INT: no column of them is of one type."""
-    with lakebed.connect(tmp_path) as lake:
-        table = lake.create_table("t", "id INT, n INT", primary_key=["id"], buckets=1, merge="on-read")
-        table.upsert([{"id": key, "n": 0} for key in range(20)])
-        table.alter(widen={"id": "BIGINT"})
-        table.upsert([{"id": key, "n": 1} for key in range(10, 30)])
-        table.upsert([{"id": key, "n": 2} for key in range(25, 2**33, 2**32)])
-        key_columns._shared.clear()
-        assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == {
-            **dict.fromkeys(range(20), 0),
-            **dict.fromkeys(range(10, 30), 1),
-            **dict.fromkeys(range(25, 2**33, 2**32), 2),
-        }
