@@ -30,7 +30,7 @@ from bench.spark_peers.workloads.names import WORKLOADS, named
 DEFAULT_SCALE = 0.01
 APART_FROM = 0.1
 """From this scale on a workload has a process of its own: below, starting it would take longer than the work."""
-SMALL_PATIENCE = 6.0
+SMALL_PATIENCE = 4.0
 """Below that scale, whoever takes longer than so many seconds for a run does one instead of three: the whole is to end
 in 20 minutes."""
 ALL = [one.name for one in WORKLOADS]

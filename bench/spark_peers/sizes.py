@@ -49,7 +49,7 @@ class Sizes:
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
             trickles=_times(100, scale, least=3, power=0.75),
-            lookups=_times(20, scale, least=5),
+            lookups=_times(20, scale, least=3),
             writers=4,
             writes=_times(5, scale, least=1),
             partitions=max(20, round(10_000 * scale**1.35)),
