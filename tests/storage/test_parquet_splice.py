@@ -184,19 +184,33 @@ def test_numbers_that_descend_somewhere_are_not_stored_as_differences() -> None:
     assert parquet_encoder.ascending(rows, rows.schema) == ["a"]
 
 
+@pytest.mark.parametrize("name", ["*", "^id$", "^.*$", "^[$", "a.b", "größe 'x\"`"])
+def test_names_are_no_patterns(name: str) -> None:
+    rows = pa.table({"id": [1, 2, 3], name: [4, 5, 6], "text": ["x", "y", "z"]})
+    found = pq.read_table(io.BytesIO(encoded(rows)))
+    assert found.equals(rows.cast(found.schema))
+
+
+def test_row_groups_that_arrow_would_divide_are_left_to_polars() -> None:
+    content = encoded(made(["long", "text"], 50), max_row_group_rows=2**26 + 1)
+    assert "DELTA_BINARY_PACKED" not in pq.read_metadata(io.BytesIO(content)).row_group(0).column(0).encodings
+    content = encoded(made(["long", "text"], 50), max_row_group_rows=2**26)
+    assert "DELTA_BINARY_PACKED" in pq.read_metadata(io.BytesIO(content)).row_group(0).column(0).encodings
+
+
 def test_files_of_other_rows_are_refused() -> None:
     mine, theirs = io.BytesIO(), io.BytesIO()
     pq.write_table(pa.table({"a": [1, 2, 3]}), mine)
     before = mine.getvalue()
     pq.write_table(pa.table({"b": [1, 2]}), theirs)
     with pytest.raises(ValueError, match=r"of .3, 2. rows cannot be one"):
-        splice(mine, theirs.getvalue(), ["a", "b"])
+        splice(mine, pa.py_buffer(theirs.getvalue()), ["a", "b"])
     theirs = io.BytesIO()
     pq.write_table(pa.table({"b": [1, 2, 3]}), theirs)
     with pytest.raises(ValueError, match="the columns are"):
-        splice(io.BytesIO(before), theirs.getvalue(), ["a", "c"])
+        splice(io.BytesIO(before), pa.py_buffer(theirs.getvalue()), ["a", "c"])
     with pytest.raises(ValueError, match="not a Parquet file"):
-        splice(io.BytesIO(b"PAR"), theirs.getvalue(), ["a", "c"])
+        splice(io.BytesIO(b"PAR"), pa.py_buffer(theirs.getvalue()), ["a", "c"])
 
 
 def test_a_file_that_cannot_be_put_together_leaves_no_other(tmp_path: Path) -> None:
@@ -204,7 +218,7 @@ def test_a_file_that_cannot_be_put_together_leaves_no_other(tmp_path: Path) -> N
     pq.write_table(pa.table({"a": [1, 2, 3]}), path)
     pq.write_table(pa.table({"b": [1, 2]}), theirs)
     with pytest.raises(ValueError, match="cannot be one"):
-        splice(str(path), theirs.getvalue(), ["a", "b"])
+        splice(str(path), pa.py_buffer(theirs.getvalue()), ["a", "b"])
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -220,6 +234,6 @@ def test_what_a_killed_process_leaves_is_known_as_temporary(tmp_path: Path, monk
     pq.write_table(pa.table({"a": [1]}), path)
     pq.write_table(pa.table({"b": [1]}), theirs)
     monkeypatch.setattr(thrift, "encode", look)
-    splice(str(path), theirs.getvalue(), ["a", "b"])
+    splice(str(path), pa.py_buffer(theirs.getvalue()), ["a", "b"])
     assert len(set(seen)) == 2
     assert all(map(is_temporary, seen))

@@ -38,6 +38,8 @@ _DIFFERENCES = "DELTA_BINARY_PACKED"
 # Of smaller files the footer takes longer to put together than anybody gains; so does that of very many columns.
 SPLICED_ROWS = 1 << 16
 _SPLICED_COLUMNS = 500
+# Arrow makes several of a larger one.
+_LARGEST_GROUP = 1 << 26
 # How Rust writes the number of an operating system's error, whatever the words before it.
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 
@@ -86,7 +88,7 @@ def _translated(name: str) -> Iterator[None]:
 
     try:
         yield
-    except (pl.exceptions.PolarsError, pa.ArrowException) as cause:
+    except (pl.exceptions.PolarsError, pa.ArrowException, ValueError) as cause:
         code = _OS_ERROR.search(str(cause))
         if code is not None:
             raise OSError(int(code[1]), os.strerror(int(code[1]))) from cause
@@ -128,12 +130,13 @@ def _polars_schema(serialized: bytes) -> tuple[pa.Schema, dict[str, str]]:
 
 def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
     wide, metadata = _polars_schema(schema.serialize().to_pybytes())
-    apart = ascending(frame, schema) if frame.height >= SPLICED_ROWS and len(schema) <= _SPLICED_COLUMNS else []
+    apart = ascending(frame, schema) if _is_spliced(frame, options) else []
     if len(apart) == len(schema):
         apart = apart[1:]  # polars writes no file without columns
     numbers = {name: frame[name] for name in apart}
-    frame = frame.drop(apart)
-    frame.write_parquet(
+    # Not by drop, to which some names are patterns.
+    rest = type(frame)([column for column in frame if column.name not in numbers]) if apart else frame
+    rest.write_parquet(
         target,
         compression="uncompressed" if options.codec == "none" else options.codec,  # type: ignore[arg-type]
         compression_level=_LEVELS.get(options.codec),
@@ -146,7 +149,16 @@ def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, tar
         fields = [schema.field(name) for name in apart]
         values = [numbers[f.name].to_arrow().cast(f.type) for f in fields]
         by_arrow = _encode_numbers(pa.table(values, schema=pa.schema(fields)), options, group_rows(target))
-        splice(target, memoryview(by_arrow), schema.names)
+        splice(target, by_arrow, schema.names)
+
+
+def _is_spliced(frame: pl.DataFrame, options: Options) -> bool:
+    """Whether Arrow should encode columns of the frame that ascend: where it pays, and it makes the same row groups."""
+    return (
+        frame.height >= SPLICED_ROWS
+        and frame.width <= _SPLICED_COLUMNS
+        and options.max_row_group_rows <= _LARGEST_GROUP
+    )
 
 
 def _encode_numbers(rows: pa.Table, options: Options, groups: Sequence[int]) -> pa.Buffer:

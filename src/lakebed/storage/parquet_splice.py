@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TypeVar
 
+import pyarrow as pa
+
 from lakebed.storage import thrift
 from lakebed.storage.durable import staged_file
 from lakebed.storage.thrift import Fields
@@ -43,13 +45,13 @@ def group_rows(target: str | io.BytesIO) -> list[int]:
         return [group[_GROUP_ROWS] for group in _footer(file)[_GROUPS].values]
 
 
-def splice(target: str | io.BytesIO, more: bytes | memoryview, names: Sequence[str]) -> None:
+def splice(target: str | io.BytesIO, more: pa.Buffer, names: Sequence[str]) -> None:
     """Put the columns of ``more``, a file with row groups of the same lengths, into the file ``target``.
 
     ``names`` are those of all columns, in the order that the file gets. Raises ValueError if the two do not have the
     same rows, or together not these columns; and OSError. The file is of no use then.
     """
-    with _opened(target) as mine, io.BytesIO(more) as theirs:
+    with _opened(target) as mine, pa.BufferReader(more) as theirs:
         parts = [_Part.read(mine), _Part.read(theirs)]
         joined = _Joined(parts, names)
         if isinstance(target, str):

@@ -207,8 +207,8 @@ def _scan(order: ResolveOrder, files: Sequence[AddFile], stored: Struct) -> pl.D
         else:
             scan = pl.scan_parquet(paths, glob=False, hive_partitioning=False)
             rows = scan.select(pl.col(f.physical_name).alias(f.name) for f in stored).collect()
-    except (pl.exceptions.PolarsError, pa.ArrowException, OSError):
-        # Columns of an older type, or a damaged file: Arrow adapts the one, and tells the other.
+    except (pl.exceptions.PolarsError, pa.ArrowException, KeyError, OSError):
+        # Columns of an older type, or not there, or a damaged file: Arrow adapts the one, and tells the other.
         return None
     if rows.schema != wanted or rows.height != sum(add.num_records or 0 for add in files):
         return None
