@@ -163,8 +163,9 @@ def _is_spliced(frame: pl.DataFrame, options: Options) -> bool:
 
 def _encode_numbers(rows: pa.Table, options: Options, groups: Sequence[int]) -> pa.Buffer:
     """A Parquet file of ascending numbers in memory, with row groups of these lengths."""
-    sink = pa.BufferOutputStream()
-    with open_writer(sink, rows.schema, options, dictionary=[], ascending=rows.column_names) as writer:
+    pool = pa.system_memory_pool()  # others keep what they had, for each thread
+    sink = pa.BufferOutputStream(pool)
+    with open_writer(sink, rows.schema, options, dictionary=[], ascending=rows.column_names, pool=pool) as writer:
         start = 0
         for length in groups:
             writer.write_table(rows.slice(start, length), row_group_size=length)
@@ -214,6 +215,7 @@ def open_writer(
     dictionary: bool | list[str] = True,
     ascending: Sequence[str] = (),
     footer: list[pq.FileMetaData] | None = None,
+    pool: pa.MemoryPool | None = None,
 ) -> pq.ParquetWriter:
     """Arrow's writer of a file with this ``file_schema``; when it is closed, the footer is added to ``footer``.
 
@@ -235,6 +237,7 @@ def open_writer(
         store_schema=False,
         store_decimal_as_integer=True,
         metadata_collector=footer,
+        memory_pool=pool,
     )
 
 

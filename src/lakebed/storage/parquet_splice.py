@@ -22,7 +22,7 @@ from lakebed.storage.thrift import Fields
 MAGIC = b"PAR1"
 _TAIL = 8
 """The length of the footer, and the magic."""
-_AT_ONCE = 1 << 20
+_AT_ONCE = 1 << 18
 """Bytes that are copied at a time, so that they are still in the processor's cache when they are written."""
 
 # Numbers of fields in parquet.thrift.
