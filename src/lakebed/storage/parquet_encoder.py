@@ -233,7 +233,7 @@ def open_writer(
         compression_level=_LEVELS.get(options.codec),
         use_dictionary=dictionary,
         column_encoding=encodings or None,
-        write_page_index=True,
+        write_page_index=bool(encodings),
         store_schema=False,
         store_decimal_as_integer=True,
         metadata_collector=footer,
