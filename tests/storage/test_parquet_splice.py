@@ -86,18 +86,9 @@ def test_rows_are_what_they_were(names: list[str], count: int, group: int, codec
     wanted = set(names) & set(ASCENDING) | ({"down", "gaps"} & set(names) if count == 1 else set())
     assert by_differences <= wanted
     assert len(wanted - by_differences) <= (wanted == set(names))  # one of them is polars', if there is no other
-    assert [f.field_id for f in _fields(content)] == [10 + at for at in range(len(names))]
+    field_ids = [int(f.metadata[FIELD_ID.encode()]) for f in pq.read_schema(io.BytesIO(content))]
+    assert field_ids == [10 + at for at in range(len(names))]
     assert [f.nullable for f in found.schema] == [f.nullable for f in rows.schema]
-
-
-def _fields(content: bytes) -> list[Any]:
-    schema = pq.read_schema(io.BytesIO(content))
-    return [_Identified(int((f.metadata or {})[FIELD_ID.encode()])) for f in schema]
-
-
-class _Identified:
-    def __init__(self, field_id: int) -> None:
-        self.field_id = field_id
 
 
 def test_the_footer_counts_all_bytes() -> None:
