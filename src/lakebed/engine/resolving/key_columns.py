@@ -219,7 +219,7 @@ def _scan(order: ResolveOrder, files: Sequence[AddFile], stored: Struct) -> pl.D
 def _numbers(paths: Sequence[str], column: Field) -> pl.DataFrame:
     """One column of whole numbers: where its differences are stored, Arrow takes a third of polars' time.
 
-    If it is of another type in a file, the frame is so, too. Raises OSError, ArrowException.
+    If it is of another type in a file, the frame is so, too. Raises OSError, ArrowException, KeyError.
     """
 
     def read(path: str) -> pa.ChunkedArray:
