@@ -50,6 +50,8 @@ def is_vague(states: Sequence[KeyState], versions: Iterable[int], end: int) -> b
     wanted = {column.number for column in states[end].columns}
     for version in versions:
         dropped = wanted - {column.number for column in states[version].columns}
+        if dropped & states[version].hidden:
+            return True
         if any(row.get(number) is not None for row in states[version].rows.values() for number in dropped):
             return True
     return False

@@ -45,6 +45,8 @@ class KeyState:
     touched: frozenset[Key] = frozenset()
     between: tuple[Slots, ...] = ()
     """States that existed while the commit was prepared: it may have settled up to any of them."""
+    hidden: frozenset[int] = frozenset()
+    """Columns that were dropped while an upsert was prepared: its files have their values, and no version shows them."""
     _settled: dict[Key, Row] | None = None
 
     @property
@@ -138,6 +140,8 @@ class KeyModel:
         if began is not None and began.merge != self.now.merge:
             settles = Settles.MAYBE
         self._push(slots, settles=settles, touched=frozenset(touched))
+        if began is not None:
+            self.now.hidden |= {c.number for c in began.columns} - {c.number for c in self.now.columns}
 
     def delete_keys(self, keys: Rows) -> None:
         self.upsert(keys, ["-D"] * len(keys))
@@ -235,7 +239,10 @@ class KeyModel:
         return {key: slot for key, slot in slots if slot.row is None or not test(self.named(slot.row, began))}
 
     def _push(self, slots: Slots, settles: Settles, touched: frozenset[Key] = frozenset()) -> None:
-        self.states.append(KeyState(self.now.columns, slots, self.now.merge, self.now, settles, touched))
+        before = self.now
+        self.states.append(
+            KeyState(before.columns, slots, before.merge, before, settles, touched, hidden=before.hidden)
+        )
 
     def _alter(self, columns: tuple[ModelColumn, ...]) -> None:
         # Rows that wait to be merged are merged by the rules that they were written for.

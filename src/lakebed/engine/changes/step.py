@@ -31,6 +31,7 @@ from lakebed.core.predicate import Node, evaluate
 from lakebed.core.schema import Struct
 from lakebed.core.schema_arrow import field_to_arrow, to_arrow
 from lakebed.engine.changes.difference import OnlyHere, UnitState, difference
+from lakebed.engine.changes.equality import differ
 from lakebed.engine.combining.chosen_rows import chosen_rows
 from lakebed.engine.resolve import refuse_fork
 from lakebed.engine.row_ids import READ_SHARE
@@ -163,8 +164,8 @@ class Step:
         pairs = _pairs(old, new, key.key)
         both = [pairs[name].to_arrow() for name in ("before", "after")]
         images = old.take(both[0]), new.take(both[1])
-        differ = _differ(*images, self.order.scan.columns)
-        before, after = (rows.filter(differ) for rows in images)
+        changed = differ(*images, self.order.scan.columns)
+        before, after = (rows.filter(changed) for rows in images)
         versions = after.column(ROW_VERSION_COLUMN)
         if self.order.mode == APPEND:
             yield self._made(after, self.inserted, versions)
@@ -264,14 +265,6 @@ def _pairs(old: pa.Table, new: pa.Table, key: tuple[str, ...]) -> pl.DataFrame:
     frames = [pl.DataFrame(dict(zip(names, rows.select(key).columns, strict=True))) for rows in (old, new)]
     numbered = (frame.with_row_index(name) for frame, name in zip(frames, ("before", "after"), strict=True))
     return next(numbered).join(next(numbered), on=names, how="inner")
-
-
-def _differ(old: pa.Table, new: pa.Table, columns: tuple[str, ...]) -> pa.Array:
-    """Whether the rows of the same number differ anywhere; two nulls are the same, and so are two NaN."""
-    differs = pl.repeat(False, old.num_rows, dtype=pl.Boolean, eager=True)
-    for name in columns:
-        differs |= pl.Series(old.column(name)).ne_missing(pl.Series(new.column(name)))
-    return differs.to_arrow()
 
 
 def _others(rows: pa.Table, taken: pa.Array) -> pa.Table:
