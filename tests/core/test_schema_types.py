@@ -277,7 +277,19 @@ def test_validation_of_partitioning_and_emptiness() -> None:
 
 
 def test_reserved_names_are_free_inside_structs() -> None:
-    validate_schema(Struct((Field("s", Struct((Field("_file", STRING),))),)))
+    validate_schema(Struct((Field("s", Struct((Field("_file", STRING), Field("^a$", STRING)))),)))
+
+
+@pytest.mark.parametrize("name", ["*", "^a.*$", "^$"])
+def test_patterns_are_no_names(name: str) -> None:
+    """A key that was called ^a.*$ was compared by whatever column its name matched, and rows came twice."""
+    with pytest.raises(SchemaError, match="polars takes the name for a pattern"):
+        validate_schema(Struct((Field("id", LONG), Field(name, LONG))))
+
+
+@pytest.mark.parametrize("name", ["**", "^a", "a$", "^", "$", "a*"])
+def test_what_only_looks_like_a_pattern_is_a_name(name: str) -> None:
+    validate_schema(Struct((Field("id", LONG), Field(name, LONG))))
 
 
 @pytest.mark.parametrize("text", ["", ".a", "a.", "a..b", "`a", "a`b", "``"])

@@ -52,6 +52,8 @@ def reserved_name_problem(name: str) -> str | None:
             f"column {format_path([name])}: names that start with {RESERVED_PREFIX} belong to Lakebed "
             "(fix: choose another name)"
         )
+    if name == "*" or (name.startswith("^") and name.endswith("$")):
+        return f"column {format_path([name])}: polars takes the name for a pattern (fix: choose another name)"
     return None
 
 
