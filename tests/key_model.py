@@ -46,7 +46,7 @@ class KeyState:
     between: tuple[Slots, ...] = ()
     """States that existed while the commit was prepared: it may have settled up to any of them."""
     hidden: frozenset[int] = frozenset()
-    """Columns that were dropped while an upsert was prepared: its files have their values, and no version shows them."""
+    """Columns that were dropped while an upsert was prepared: its files have values of them that no version shows."""
     _settled: dict[Key, Row] | None = None
 
     @property
