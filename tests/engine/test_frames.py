@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
+from pyroaring import BitMap64
 
 import lakebed
 from lakebed.engine import frames
 from lakebed.engine.resolving import key_columns
+from lakebed.storage.deletion_vector import keep_mask
 
 
 @pytest.fixture(autouse=True)
@@ -108,3 +111,77 @@ def test_texts_inside_of_lists_are_cast_from_the_old_layout() -> None:
     rows = pl.DataFrame({"t": ["a"], "l": [["b"]]})
     assert frames._layout(rows)._version == pl.CompatLevel.oldest()._version
     assert frames._layout(rows.select(pl.lit(1)))._version == pl.CompatLevel.newest()._version
+
+
+MANY_TYPES = {
+    "id": pl.Series(range(10_000)),
+    "n": pl.Series([None if at % 7 == 0 else at for at in range(10_000)], dtype=pl.Int32),
+    "b": pl.Series([None if at % 5 == 0 else at % 3 == 0 for at in range(10_000)]),
+    "t": pl.Series([None if at % 11 == 0 else f"text {at}" for at in range(10_000)]),
+    "few": pl.Series(["a", "b", "c", None] * 2500),
+    "x": pl.Series([at / 3 for at in range(10_000)]),
+    "l": pl.Series([None if at % 13 == 0 else [at] * (at % 4) for at in range(10_000)]),
+    "s": pl.Series([None if at % 17 == 0 else {"a": at, "b": str(at)} for at in range(10_000)]),
+}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("shape", ["scattered", "one live", "one dead", "first half", "last half", "groups", "all"])
+@pytest.mark.parametrize("columns", [["id"], ["t", "few"], ["l", "s"], list(MANY_TYPES)])
+def test_only_live_rows_are_decoded(tmp_path: Path, columns: list[str], shape: str, version: int) -> None:
+    """Whichever rows are dead, what is decoded is what is left of all rows."""
+    file = tmp_path / "a.parquet"
+    all_rows = pl.DataFrame(MANY_TYPES)
+    pq.write_table(
+        all_rows.to_arrow(), file, row_group_size=3_000, data_page_version=f"{version}.0", data_page_size=999
+    )
+    dead = {
+        "scattered": BitMap64(at for at in range(10_000) if hash((at, 1)) % 3),
+        "one live": BitMap64(range(10_000)) - BitMap64([6_543]),
+        "one dead": BitMap64([6_543]),
+        "first half": BitMap64(range(5_000)),
+        "last half": BitMap64(range(5_000, 10_000)),
+        "groups": BitMap64([*range(3_000), *range(6_000, 9_500)]),
+        "all": BitMap64(range(10_000)),
+    }[shape]
+    live = pl.Series(keep_mask(dead, 0, 10_000))
+    kinds = {name: all_rows.schema[name] for name in columns}
+    found = frames._only(str(file), kinds, live, len(dead)).select(columns).collect()
+    assert found.equals(all_rows.select(columns).filter(live))
+
+
+def test_dead_rows_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan reaches the reader: polars is given the predicate, not a mask for afterwards."""
+    file = tmp_path / "a.parquet"
+    pl.DataFrame(MANY_TYPES).write_parquet(file)
+    live = pl.Series([at % 4 == 0 for at in range(10_000)])
+    plan = frames._only(str(file), {"id": pl.Int64(), "b": pl.Boolean()}, live, 7_500).select("id", "b").explain()
+    selection = next(line for line in plan.splitlines() if "SELECTION" in line)
+    assert "python_udf" in selection
+    assert 'col("b")' in selection, "without a column of the file polars would decode all rows"
+    assert "FILTER" not in plan
+    monkeypatch.setattr(frames, "_MOSTLY", 2)
+    assert "python_udf" not in frames._only(str(file), {"id": pl.Int64()}, live, 7_500).explain()
+
+
+def test_positions_out_of_order_are_answered_too(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    pl.DataFrame(MANY_TYPES).write_parquet(file)
+    live = pl.Series([at % 4 == 0 for at in range(10_000)])
+    lazy = frames._only(str(file), {"id": pl.Int64()}, live, 7_500)
+    assert lazy.tail(10).select("id").collect()["id"].to_list() == [9_960 + 4 * at for at in range(10)]
+    assert lazy.filter(pl.col("id") % 3 == 0).select("id").collect()["id"].to_list() == list(range(0, 10_000, 12))
+
+
+def test_a_table_that_is_mostly_dead(tmp_path: Path) -> None:
+    t = table(tmp_path)
+    for v in range(5):
+        t.upsert(rows(*range(1_000), v=v))
+    for settled in (False, True):
+        if settled:
+            t.settle()
+            key_columns._shared.clear()
+        assert t.to_polars().sort("id").rows() == expected(dict.fromkeys(range(1_000), 4))
+        assert t.to_polars(columns=["t"]).height == 1_000
+    t.upsert(rows(*range(900), v=5))
+    assert t.to_polars().sort("id").rows() == expected({n: 5 if n < 900 else 4 for n in range(1_000)})

@@ -36,16 +36,17 @@ def _in_order(values: pl.Expr, kind: pa.DataType) -> pl.Expr:
     """The values with the entries of each map in the order of their keys."""
     if not _holds_map(kind):
         return values
-    if pa.types.is_map(kind):
-        entry = pl.element()
-        entries = entry.struct.with_fields(_in_order(entry.struct.field("value"), kind.item_type).alias("value"))
-        return values.list.eval(entries.sort_by(entry.struct.field("key")))
     if pa.types.is_struct(kind):
         # By names of our own: polars takes some names for patterns.
         names = [f"f{at}" for at in range(kind.num_fields)]
         renamed = values.struct.rename_fields(names)
-        fields = [
-            _in_order(renamed.struct.field(name), f.type).alias(name) for name, f in zip(names, kind, strict=True)
-        ]
-        return pl.when(values.is_not_null()).then(pl.struct(fields))
-    return values.list.eval(_in_order(pl.element(), kind.value_type))
+        parts = [_in_order(renamed.struct.field(name), f.type).alias(name) for name, f in zip(names, kind, strict=True)]
+        ordered = pl.struct(parts)
+    elif not pa.types.is_map(kind):
+        ordered = values.list.eval(_in_order(pl.element(), kind.value_type))
+    elif _holds_map(kind.item_type):
+        value = _in_order(pl.element().struct.field("value"), kind.item_type).alias("value")
+        ordered = values.list.eval(pl.element().struct.with_fields(value)).list.eval(pl.element().sort())
+    else:
+        ordered = values.list.eval(pl.element().sort())
+    return pl.when(values.is_not_null()).then(ordered)
