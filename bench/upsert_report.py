@@ -55,10 +55,13 @@ class Found:
         return self.phases.setdefault((size, phase, contender.name), Taken())
 
     def better(self, size: int, phase: str, contender: Contender, taken: Taken) -> None:
-        """Keep the figures of a contender that has done the same again if it was faster, or did more, than before."""
+        """Count in what a contender took when it did all the same again: of each request its fastest time."""
         before = self.taken(size, phase, contender)
+        totals = [*before.totals, taken.total]
         best = min(before, taken, key=lambda one: (-len(one.seconds), one.total))
-        best.totals = [*before.totals, taken.total]
+        if len(before.seconds) == len(taken.seconds):
+            best.seconds = [min(pair) for pair in zip(before.seconds, taken.seconds, strict=True)]
+        best.totals = totals
         self.phases[size, phase, contender.name] = best
 
     def get(self, size: int, phase: str, contender: Contender) -> Taken | None:
@@ -112,7 +115,7 @@ def _upserts(found: Found, size: int) -> Iterator[Line]:
             if ours is None or theirs is None:
                 continue
             note = (
-                f"{len(ours.seconds)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s, best of "
+                f"{len(ours.seconds)} upserts in {ours.total:.2f} s against {theirs.total:.2f} s, each the best of "
                 f"{max(1, len(ours.totals))}; medians {median(ours.seconds):.3f} and {median(theirs.seconds):.3f} s; "
                 f"{_memory(ours, theirs)}"
             )

@@ -24,7 +24,7 @@ class Taken:
     peak: float = 0.0
     """The most memory of its process, in GiB, the rows it was given or gave included."""
     totals: list[float] = field(default_factory=list)
-    """If the whole was done several times: what it took each time. The other figures are of the best."""
+    """If the whole was done several times: what it took each time. Seconds are then the least for each request."""
 
     def add(self, answer: dict[str, Any]) -> None:
         """Count one more answer in."""
