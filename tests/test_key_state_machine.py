@@ -18,6 +18,7 @@ from model import ModelColumn
 
 import lakebed
 from lakebed.core.steps import Step, observe
+from lakebed.engine import frames
 from lakebed.storage import parquet_encoder
 
 # Who loses a race waits for a random time; no strategy draws from that.
@@ -325,8 +326,9 @@ class Packing(KeyWriters):
 
 @pytest.fixture
 def spliced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two encoders write each file, however small, as they write large ones."""
+    """Two encoders write each file, however small, and polars reads it for Arrow, as with large ones."""
     monkeypatch.setattr(parquet_encoder, "SPLICED_ROWS", 1)
+    monkeypatch.setattr(frames, "LARGE", 1)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -8,7 +8,7 @@ from statistics import mean, median
 from typing import Any
 
 from bench.spark_peers.process import Run
-from bench.spark_peers.workloads.names import named
+from bench.spark_peers.workloads.names import ASKED, named
 
 OTHER = "run of "
 """What names of facts begin with that tell which figures are of another run."""
@@ -43,10 +43,14 @@ class Found:
         return "" if self.good(workload, contender) else runs[0].error
 
     def figure(self, workload: str, contender: str, step: str, what: str = "seconds") -> float | None:
-        """The median over the runs, of the mean over the rounds of a step in each run; of their median, if all of them
-        ask the same."""
+        """The median over the runs, of the mean over the rounds of a step in each run.
+
+        Of their median, if all of them ask the same; of the last ones, if the first are told of besides.
+        """
         each = [_of(run.steps, step, what) for run in self.good(workload, contender)]
         middle = median if step in named(workload).asked_again else mean
+        if step in dict(named(workload).firsts):
+            each = [found[-ASKED:] for found in each]
         values = [middle(found) for found in each if found]
         return median(values) if values else None
 

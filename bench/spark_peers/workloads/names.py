@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+ASKED = 5
+"""So many answers to the same question count: the last ones."""
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -18,10 +21,10 @@ class Workload:
     counts: tuple[tuple[tuple[str, str], str], ...] = ()
     """Figures of steps that are no times: step, name of the figure, and what it is called in a table."""
     asked_again: tuple[str, ...] = ()
-    """Steps whose rounds all ask the same of the same rows. Of these the median counts, so that those in which a JVM
-    still compiles do not: some contenders have compiled their readers before, while they wrote."""
+    """Steps whose rounds all ask the same of the same rows, or the like. Of these the median counts, so that those in
+    which a JVM still compiles do not: some contenders have compiled their readers before, while they wrote."""
     firsts: tuple[tuple[str, str], ...] = ()
-    """Steps of which the first round is reported too, with what it is called in a table."""
+    """Steps of which the first round is reported too, with what it is called in a table; else the last ones count."""
     warms_up: bool = True
     """Whether it does anything that the workloads before it have not done, if they were done by the same process."""
 

@@ -10,9 +10,6 @@ from bench.spark_peers.work import Work, drain
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-READS = 5
-"""Of a table that does not change between them; the first one may have to settle."""
-
 
 def run(work: Work) -> None:
     """Everything on one table."""
@@ -25,10 +22,8 @@ def run(work: Work) -> None:
             upsert = partial(table.upsert, work.rows(batch))
             work.step("upsert", upsert, table=table, number=number, source=batch)
         table.expect(expected)
-        for number in range(READS):
-            work.step("read", lambda: drain(table.read()), number=number)
-        for number in range(READS):
-            found = work.step("aggregate", lambda: aggregated(table.read()), number=number)
+        work.ask("read", lambda: drain(table.read()))
+        found = work.ask("aggregate", lambda: aggregated(table.read()))
         work.same("aggregate", found, aggregated(work.rows(expected)))
         work.check("rows after the upserts", table.read(), expected)
 
