@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 ASKING_SECONDS = 3.0
 """For so long the same is asked, if it is answered fast."""
 ASKED_MOST = 25
+"""But not more often than this."""
 
 
 class WrongRowsError(Exception):

@@ -160,17 +160,14 @@ def test_dead_rows_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "python_udf" in selection
     assert 'col("b")' in selection, "without a column of the file polars would decode all rows"
     assert "FILTER" not in plan
-    monkeypatch.setattr(frames, "_MOSTLY", 2)
+    monkeypatch.setattr(frames, "_DEAD_SHARE", 2)
     assert "python_udf" not in frames._only(str(file), {"id": pl.Int64()}, live, 7_500).explain()
 
 
-def test_positions_out_of_order_are_answered_too(tmp_path: Path) -> None:
-    file = tmp_path / "a.parquet"
-    pl.DataFrame(MANY_TYPES).write_parquet(file)
-    live = pl.Series([at % 4 == 0 for at in range(10_000)])
-    lazy = frames._only(str(file), {"id": pl.Int64()}, live, 7_500)
-    assert lazy.tail(10).select("id").collect()["id"].to_list() == [9_960 + 4 * at for at in range(10)]
-    assert lazy.filter(pl.col("id") % 3 == 0).select("id").collect()["id"].to_list() == list(range(0, 10_000, 12))
+@pytest.mark.parametrize("positions", [[], [3], [3, 4, 5], [0, 2, 3, 7], [1, 9]])
+def test_any_ascending_positions_are_answered(positions: list[int]) -> None:
+    live = pl.Series([at % 4 == 0 or at == 7 for at in range(10)])
+    assert frames._alive(live, pl.Series(positions, dtype=pl.UInt32)).to_list() == [live[at] for at in positions]
 
 
 def test_a_table_that_is_mostly_dead(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ class Workload:
     """Steps whose rounds all ask the same of the same rows, or the like. Of these the median counts, so that those in
     which a JVM still compiles do not: some contenders have compiled their readers before, while they wrote."""
     firsts: tuple[tuple[str, str], ...] = ()
-    """Steps of which the first round is reported too, with what it is called in a table; else the last ones count."""
+    """Steps of which the first round is reported too, with what it is called in a table; the figure is of the last."""
     warms_up: bool = True
     """Whether it does anything that the workloads before it have not done, if they were done by the same process."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import polars as pl
 import pyarrow as pa
@@ -33,7 +34,7 @@ from lakebed.storage.parquet_encoder import keeps
 LARGE = 8 * MIB
 """From this size on, files are read by polars on the way to Arrow."""
 _LARGEST_TEXT = 2**31 - 1
-_MOSTLY = 0.1
+_DEAD_SHARE = 0.1
 """From this share of dead rows on, polars is made to decode only the others."""
 _POSITION = f"{RESERVED_PREFIX}position"
 _CHEAP = (pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Date, pl.Float32)
@@ -166,19 +167,25 @@ def _only(path: str, columns: Mapping[str, pl.DataType], live: pl.Series, dead: 
     in a tenth less time and a quarter less memory.
     """
     plain = [name for name, kind in columns.items() if not kind.is_nested()]
-    if dead < _MOSTLY * len(live) or not plain:
+    if dead < _DEAD_SHARE * len(live) or not plain:
         return pl.scan_parquet(path, glob=False, hive_partitioning=False).filter(live)
-
-    def alive(positions: pl.Series) -> pl.Series:
-        """Of rows that follow each other, as polars asks; of any."""
-        if not positions.len():
-            return live.clear()
-        first, last = positions[0], positions[-1]
-        return live.slice(first, positions.len()) if last - first + 1 == positions.len() else live.gather(positions)
 
     numbered = pl.scan_parquet(
         path, glob=False, hive_partitioning=False, row_index_name=_POSITION, use_statistics=False
     )
-    chosen = pl.col(_POSITION).map_batches(alive, return_dtype=pl.Boolean, is_elementwise=True)
-    cheapest = min(plain, key=lambda name: next((at for at, kind in enumerate(_CHEAP) if kind == columns[name]), 99))
+    chosen = pl.col(_POSITION).map_batches(partial(_alive, live), return_dtype=pl.Boolean, is_elementwise=True)
+    cheapest = min(plain, key=lambda name: _cost(columns[name]))
     return numbered.filter(chosen & (pl.col(cheapest).is_null() | True)).drop(_POSITION)
+
+
+def _alive(live: pl.Series, positions: pl.Series) -> pl.Series:
+    """Whether the rows at these ascending positions are; most often, they follow each other."""
+    if not positions.len():
+        return live.clear()
+    first, last = positions[0], positions[-1]
+    return live.slice(first, positions.len()) if last - first + 1 == positions.len() else live.gather(positions)
+
+
+def _cost(kind: pl.DataType) -> int:
+    """A column with less of it is decoded faster."""
+    return next((at for at, cheap in enumerate(_CHEAP) if cheap == kind), len(_CHEAP))
