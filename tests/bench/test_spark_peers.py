@@ -288,3 +288,14 @@ def test_goals_compare_with_the_default_of_lakebed() -> None:
 def test_the_page_has_a_place_for_the_figures() -> None:
     text = (DOCS / f"{PAGE}.md").read_text()
     assert text.count(BEGIN) == text.count(END) == 1
+
+
+def test_of_what_is_asked_many_times_the_last_answers_count() -> None:
+    found = Found(example().facts, Sizes.warm().to_json())
+    steps = [
+        {"step": "read", "number": number, "seconds": seconds, "cpu": 1.0}
+        for number, seconds in enumerate((9.0, 8.0, 7.0, 6.0, 3.0, 1.0, 2.0, 1.0, 2.0))
+    ]
+    found.add("upserts", "delta", Run(steps))
+    assert found.figure("upserts", "delta", "read") == 2.0
+    assert found.first("upserts", "delta", "read") == 9.0
