@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import random
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ OTHERS: dict[str, tuple[pa.DataType, Any]] = {
     ),
     "list": (pa.list_(pa.int64()), lambda n: [n, None][: n % 3]),
     "gaps": (pa.int64(), lambda n: None if n % 2 else n),
+    "chance": (pa.float64(), lambda n: None if n % 11 == 0 else random.Random(n).random()),
+    "digest": (pa.string(), lambda n: hashlib.sha256(str(n).encode()).hexdigest()),
 }
 
 
@@ -175,6 +179,53 @@ def test_numbers_that_descend_somewhere_are_not_stored_as_differences() -> None:
     assert parquet_encoder.ascending(rows, rows.schema) == ["a"]
 
 
+def codecs(content: bytes) -> dict[str, set[str]]:
+    footer = pq.read_metadata(io.BytesIO(content))
+    found: dict[str, set[str]] = {}
+    for column in (
+        footer.row_group(g).column(i) for g in range(footer.num_row_groups) for i in range(footer.num_columns)
+    ):
+        found.setdefault(column.path_in_schema, set()).add(column.compression)
+    return found
+
+
+def test_only_columns_that_become_smaller_are_compressed() -> None:
+    rows = made(["chance", "text", "truth"], 20_000)
+    content = encoded(rows, max_row_group_rows=7_000, compression="lz4")
+    assert codecs(content) == {"chance": {"UNCOMPRESSED"}, "text": {"LZ4"}, "truth": {"LZ4"}}
+    assert pq.read_table(io.BytesIO(content)).equals(rows.cast(pq.read_schema(io.BytesIO(content))))
+    found = pl.scan_parquet(io.BytesIO(content)).filter(pl.col("chance") > 0.9999).collect()
+    assert found.equals(pl.from_arrow(rows).filter(pl.col("chance") > 0.9999))  # type: ignore[union-attr, arg-type]
+
+
+def test_a_file_may_be_without_any_compression() -> None:
+    rows = made(["chance", "digest"], 20_000)
+    content = encoded(rows, compression="lz4")
+    assert codecs(content) == {"chance": {"UNCOMPRESSED"}, "digest": {"UNCOMPRESSED"}}
+    assert pq.read_table(io.BytesIO(content)).equals(rows.cast(pq.read_schema(io.BytesIO(content))))
+
+
+def test_no_codec_is_tried_where_none_is_wanted() -> None:
+    rows = pl.DataFrame({"chance": [random.Random(n).random() for n in range(9000)]})
+    assert parquet_encoder.incompressible(rows, Options(compression="none")) == []
+
+
+@given(cuts=st.lists(st.lists(st.integers(0, 400), max_size=5), min_size=3, max_size=3), group=st.integers(50, 400))
+def test_columns_may_come_in_different_chunks(cuts: list[list[int]], group: int) -> None:
+    rows = made(["chance", "text", "truth"], 400)
+    columns = []
+    for name, ends in zip(rows.column_names, cuts, strict=True):
+        edges = [0, *sorted(ends), 400]
+        parts = [rows[name].combine_chunks().slice(a, b - a) for a, b in pairwise(edges)]
+        columns.append(pl.Series(name, pa.chunked_array(parts, rows.schema.field(name).type)))
+    target = io.BytesIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parquet_encoder, "SPLICED_ROWS", 1)
+        options = Options(max_row_group_rows=group, compression="lz4")
+        parquet_encoder.encode_frame(pl.DataFrame(columns), rows.schema, options, "file", target)
+    assert pq.read_table(target).equals(rows.cast(pq.read_schema(target)))
+
+
 @pytest.mark.parametrize("name", ["*", "^id$", "^.*$", "^[$", "a.b", "größe 'x\"`"])
 def test_names_are_no_patterns(name: str) -> None:
     rows = pa.table({"id": [1, 2, 3], name: [4, 5, 6], "text": ["x", "y", "z"]})
@@ -195,13 +246,13 @@ def test_files_of_other_rows_are_refused() -> None:
     before = mine.getvalue()
     pq.write_table(pa.table({"b": [1, 2]}), theirs)
     with pytest.raises(ValueError, match=r"of .3, 2. rows cannot be one"):
-        splice(mine, pa.py_buffer(theirs.getvalue()), ["a", "b"])
+        splice(mine, [pa.py_buffer(theirs.getvalue())], ["a", "b"])
     theirs = io.BytesIO()
     pq.write_table(pa.table({"b": [1, 2, 3]}), theirs)
     with pytest.raises(ValueError, match="the columns are"):
-        splice(io.BytesIO(before), pa.py_buffer(theirs.getvalue()), ["a", "c"])
+        splice(io.BytesIO(before), [pa.py_buffer(theirs.getvalue())], ["a", "c"])
     with pytest.raises(ValueError, match="not a Parquet file"):
-        splice(io.BytesIO(b"PAR"), pa.py_buffer(theirs.getvalue()), ["a", "c"])
+        splice(io.BytesIO(b"PAR"), [pa.py_buffer(theirs.getvalue())], ["a", "c"])
 
 
 def test_a_file_that_cannot_be_put_together_leaves_no_other(tmp_path: Path) -> None:
@@ -209,7 +260,7 @@ def test_a_file_that_cannot_be_put_together_leaves_no_other(tmp_path: Path) -> N
     pq.write_table(pa.table({"a": [1, 2, 3]}), path)
     pq.write_table(pa.table({"b": [1, 2]}), theirs)
     with pytest.raises(ValueError, match="cannot be one"):
-        splice(str(path), pa.py_buffer(theirs.getvalue()), ["a", "b"])
+        splice(str(path), [pa.py_buffer(theirs.getvalue())], ["a", "b"])
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -225,6 +276,6 @@ def test_what_a_killed_process_leaves_is_known_as_temporary(tmp_path: Path, monk
     pq.write_table(pa.table({"a": [1]}), path)
     pq.write_table(pa.table({"b": [1]}), theirs)
     monkeypatch.setattr(thrift, "encode", look)
-    splice(str(path), pa.py_buffer(theirs.getvalue()), ["a", "b"])
+    splice(str(path), [pa.py_buffer(theirs.getvalue())], ["a", "b"])
     assert len(set(seen)) == 2
     assert all(map(is_temporary, seen))

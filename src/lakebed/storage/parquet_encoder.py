@@ -2,7 +2,8 @@
 
 Polars encodes what it keeps exactly, in about half the time of Arrow; Arrow encodes the rest. Both write
 the same Parquet types: nullability and field ids of the schema, and types that Spark reads as they are. Numbers that
-ascend, as sorted keys do, are Arrow's in any case, in an encoding that polars reads but does not write.
+ascend, as sorted keys do, are Arrow's in any case, in an encoding that polars reads but does not write. Columns that
+compression would hardly make smaller are not compressed: every reader would have to undo it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from lakebed.core.errors import StorageError
 from lakebed.core.options import Options
 from lakebed.core.schema_arrow import FIELD_ID
 from lakebed.storage.forked import polars_is_lost
-from lakebed.storage.parquet_splice import group_rows, splice
+from lakebed.storage.parquet_splice import column_bytes, group_rows, splice
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 _LEVELS = {"zstd": 1}
 _SAMPLE = 4096
 _DIFFERENCES = "DELTA_BINARY_PACKED"
+_WORTHWHILE = 5 / 6
+"""Compression that leaves more than this of a column costs readers more than it saves."""
 # Of smaller files the footer takes longer to put together than anybody gains; so does that of very many columns.
 SPLICED_ROWS = 1 << 16
 _SPLICED_COLUMNS = 500
@@ -129,27 +132,70 @@ def _polars_schema(serialized: bytes) -> tuple[pa.Schema, dict[str, str]]:
 
 
 def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, target: str | io.BytesIO) -> None:
-    wide, metadata = _polars_schema(schema.serialize().to_pybytes())
-    apart = ascending(frame, schema) if _is_spliced(frame, options) else []
+    spliced = _is_spliced(frame, options)
+    apart = ascending(frame, schema) if spliced else []
     if len(apart) == len(schema):
         apart = apart[1:]  # polars writes no file without columns
-    numbers = {name: frame[name] for name in apart}
-    # Not by drop, to which some names are patterns.
-    rest = type(frame)([column for column in frame if column.name not in numbers]) if apart else frame
-    rest.write_parquet(
-        target,
-        compression="uncompressed" if options.codec == "none" else options.codec,  # type: ignore[arg-type]
-        compression_level=_LEVELS.get(options.codec),
-        statistics="full",
-        row_group_size=options.max_row_group_rows,
-        arrow_schema=pa.schema([f for f in wide if f.name not in numbers]) if apart else wide,
-        metadata=metadata,
-    )
+    rest = _columns(frame, [name for name in schema.names if name not in apart]) if apart else frame
+    dense = incompressible(rest, options) if spliced else []
+    more: list[pa.Buffer] = []
+    if not dense or len(dense) == rest.width:
+        _write_polars(rest, schema, options, "none" if dense else options.codec, target)
+    else:
+        # What is larger goes to the file, and only the other columns are in memory until they follow.
+        _write_polars(_columns(rest, dense), schema, options, "none", target)
+        packed = io.BytesIO()
+        kept = [name for name in rest.columns if name not in dense]
+        _write_polars(_columns(rest, kept), schema, options, options.codec, packed)
+        more.append(pa.py_buffer(packed.getbuffer()))
     if apart:
         fields = [schema.field(name) for name in apart]
-        values = [numbers[f.name].to_arrow().cast(f.type) for f in fields]
-        by_arrow = _encode_numbers(pa.table(values, schema=pa.schema(fields)), options, group_rows(target))
-        splice(target, by_arrow, schema.names)
+        values = [frame[f.name].to_arrow().cast(f.type) for f in fields]
+        more.append(_encode_numbers(pa.table(values, schema=pa.schema(fields)), options, group_rows(target)))
+    if more:
+        splice(target, more, schema.names)
+
+
+def _write_polars(
+    frame: pl.DataFrame, schema: pa.Schema, options: Options, codec: str, target: str | io.BytesIO
+) -> None:
+    """Write columns of a file that has the schema, which the footer records as a whole."""
+    wide, metadata = _polars_schema(schema.serialize().to_pybytes())
+    frame.write_parquet(
+        target,
+        compression="uncompressed" if codec == "none" else codec,  # type: ignore[arg-type]
+        compression_level=_LEVELS.get(codec),
+        statistics="full",
+        row_group_size=options.max_row_group_rows,
+        arrow_schema=wide if frame.width == len(wide) else pa.schema([wide.field(name) for name in frame.columns]),
+        metadata=metadata,
+    )
+
+
+def _columns(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Some columns of a frame. Not by select or drop, to which some names are patterns."""
+    return type(frame)([frame[name] for name in names])
+
+
+def incompressible(rows: pl.DataFrame, options: Options) -> list[str]:
+    """The columns that the codec makes hardly smaller, judged by some of these rows, encoded.
+
+    >>> import polars as pl
+    >>> import random
+    >>> rows = pl.DataFrame({"chance": [random.random() for _ in range(9000)], "same": [0.5] * 9000})
+    >>> incompressible(rows, Options(compression="lz4"))
+    ['chance']
+    """
+    if options.codec == "none" or not rows.width:
+        return []
+    sample, encoded = rows.slice(max(0, rows.height // 2 - _SAMPLE), 2 * _SAMPLE), io.BytesIO()
+    sample.write_parquet(
+        encoded,
+        compression=options.codec,  # type: ignore[arg-type]
+        compression_level=_LEVELS.get(options.codec),
+        statistics=False,
+    )
+    return [name for name, (raw, stored) in column_bytes(encoded).items() if stored > _WORTHWHILE * raw]
 
 
 def _is_spliced(frame: pl.DataFrame, options: Options) -> bool:

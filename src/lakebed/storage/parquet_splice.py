@@ -1,4 +1,4 @@
-"""One Parquet file of the columns of two that have the same rows: two encoders write one file.
+"""One Parquet file of the columns of several that have the same rows: different encoders write one file.
 
 Pages stay as they are, in the order that every writer gives them: row group by row group, column by column. Spark
 looks for a row group where its first column is, so that no column may stand apart from the others.
@@ -45,14 +45,26 @@ def group_rows(target: str | io.BytesIO) -> list[int]:
         return [group[_GROUP_ROWS] for group in _footer(file)[_GROUPS].values]
 
 
-def splice(target: str | io.BytesIO, more: pa.Buffer, names: Sequence[str]) -> None:
-    """Put the columns of ``more``, a file with row groups of the same lengths, into the file ``target``.
+def column_bytes(target: str | io.BytesIO) -> dict[str, tuple[int, int]]:
+    """How many bytes the pages of each column at the top level have, uncompressed and as they are stored."""
+    with _opened(target) as file:
+        groups = _footer(file)[_GROUPS].values
+    found: dict[str, tuple[int, int]] = {}
+    for meta in (chunk[_CHUNK_META] for group in groups for chunk in group[_CHUNKS].values):
+        name = meta[_PATH].values[0].decode()
+        raw, stored = found.get(name, (0, 0))
+        found[name] = raw + meta[_UNCOMPRESSED], stored + meta[_COMPRESSED]
+    return found
 
-    ``names`` are those of all columns, in the order that the file gets. Raises ValueError if the two do not have the
+
+def splice(target: str | io.BytesIO, more: Iterable[pa.Buffer], names: Sequence[str]) -> None:
+    """Put the columns of ``more``, files with row groups of the same lengths, into the file ``target``.
+
+    ``names`` are those of all columns, in the order that the file gets. Raises ValueError if the files do not have the
     same rows, or together not these columns; and OSError. The file is of no use then.
     """
-    with _opened(target) as mine, pa.BufferReader(more) as theirs:
-        parts = [_Part.read(mine), _Part.read(theirs)]
+    with _opened(target) as mine:
+        parts = [_Part.read(mine), *(_Part.read(pa.BufferReader(buffer)) for buffer in more)]
         joined = _Joined(parts, names)
         if isinstance(target, str):
             with staged_file(target, sync=False) as whole, open(whole, "wb") as file:
