@@ -205,9 +205,26 @@ def test_a_file_may_be_without_any_compression() -> None:
     assert pq.read_table(io.BytesIO(content)).equals(rows.cast(pq.read_schema(io.BytesIO(content))))
 
 
-def test_no_codec_is_tried_where_none_is_wanted() -> None:
-    rows = pl.DataFrame({"chance": [random.Random(n).random() for n in range(9000)]})
-    assert parquet_encoder.incompressible(rows, Options(compression="none")) == []
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "none"])
+def test_other_codecs_are_for_all_columns(codec: str) -> None:
+    content = encoded(made(["chance", "text"], 20_000), compression=codec)
+    assert set().union(*codecs(content).values()) == {codec.upper() if codec != "none" else "UNCOMPRESSED"}
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "used"),
+    [
+        (["chance", "truth"], 3000, "UNCOMPRESSED"),
+        (["chance", "truth"], 1000, "LZ4"),
+        (["text", "down", "truth"], 3000, "LZ4"),
+    ],
+)
+def test_a_small_file_has_one_codec(names: list[str], count: int, used: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_encoder, "SPLICED_ROWS", count + 1)
+    rows = made(names, count)
+    content = encoded(rows, compression="lz4")
+    assert codecs(content) == {name: {used} for name in names}
+    assert pq.read_table(io.BytesIO(content)).equals(rows.cast(pq.read_schema(io.BytesIO(content))))
 
 
 @given(cuts=st.lists(st.lists(st.integers(0, 400), max_size=5), min_size=3, max_size=3), group=st.integers(50, 400))

@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,8 +36,12 @@ if TYPE_CHECKING:
 _LEVELS = {"zstd": 1}
 _SAMPLE = 4096
 _DIFFERENCES = "DELTA_BINARY_PACKED"
-_WORTHWHILE = 5 / 6
-"""Compression that leaves more than this of a column costs readers more than it saves."""
+# LZ4 is for files that are read soon and rewritten later. If more than this is left of a column, or of a small file as
+# a whole, readers lose more time than anybody gains by the space.
+_FAST: Final = "lz4"
+_COLUMN_LEFT = 5 / 6
+_FILE_LEFT = 3 / 4
+_FEW_ROWS = 1024
 # Of smaller files the footer takes longer to put together than anybody gains; so does that of very many columns.
 SPLICED_ROWS = 1 << 16
 _SPLICED_COLUMNS = 500
@@ -140,7 +144,8 @@ def _encode_polars(frame: pl.DataFrame, schema: pa.Schema, options: Options, tar
     dense = incompressible(rest, options) if spliced else []
     more: list[pa.Buffer] = []
     if not dense or len(dense) == rest.width:
-        _write_polars(rest, schema, options, "none" if dense else options.codec, target)
+        plain = bool(dense) or (not spliced and _is_dense(rest, options))
+        _write_polars(rest, schema, options, "none" if plain else options.codec, target)
     else:
         # What is larger goes to the file, and only the other columns are in memory until they follow.
         _write_polars(_columns(rest, dense), schema, options, "none", target)
@@ -178,7 +183,7 @@ def _columns(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 
 def incompressible(rows: pl.DataFrame, options: Options) -> list[str]:
-    """The columns that the codec makes hardly smaller, judged by some of these rows, encoded.
+    """The columns that LZ4, if that is the codec, makes hardly smaller; judged by some of these rows.
 
     >>> import polars as pl
     >>> import random
@@ -186,16 +191,24 @@ def incompressible(rows: pl.DataFrame, options: Options) -> list[str]:
     >>> incompressible(rows, Options(compression="lz4"))
     ['chance']
     """
-    if options.codec == "none" or not rows.width:
-        return []
-    sample, encoded = rows.slice(max(0, rows.height // 2 - _SAMPLE), 2 * _SAMPLE), io.BytesIO()
-    sample.write_parquet(
-        encoded,
-        compression=options.codec,  # type: ignore[arg-type]
-        compression_level=_LEVELS.get(options.codec),
-        statistics=False,
-    )
-    return [name for name, (raw, stored) in column_bytes(encoded).items() if stored > _WORTHWHILE * raw]
+    sizes = _compressed(rows, 2 * _SAMPLE) if options.codec == _FAST else {}
+    return [name for name, (raw, stored) in sizes.items() if stored > _COLUMN_LEFT * raw]
+
+
+def _is_dense(rows: pl.DataFrame, options: Options) -> bool:
+    """Whether LZ4, if that is the codec, makes the rows as a whole hardly smaller; of a few it is not asked."""
+    if options.codec != _FAST or rows.height < _FEW_ROWS:
+        return False
+    sizes = _compressed(rows, _FEW_ROWS).values()
+    return sum(stored for _, stored in sizes) > _FILE_LEFT * sum(raw for raw, _ in sizes)
+
+
+def _compressed(rows: pl.DataFrame, count: int) -> dict[str, tuple[int, int]]:
+    """The bytes of each column in so many of these rows, before and after LZ4, as they would be encoded."""
+    encoded = io.BytesIO()
+    middle = max(0, (rows.height - count) // 2)
+    rows.slice(middle, count).write_parquet(encoded, compression=_FAST, statistics=False)
+    return column_bytes(encoded)
 
 
 def _is_spliced(frame: pl.DataFrame, options: Options) -> bool:
