@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Result = TypeVar("Result")
-ASKING_SECONDS = 3.0
+ASKING_SECONDS = 10.0
 """For so long the same is asked, if it is answered fast."""
-ASKED_MOST = 25
+ASKED_MOST = 20
 """But not more often than this."""
 
 
