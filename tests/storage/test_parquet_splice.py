@@ -22,7 +22,7 @@ from lakebed.core.options import Options
 from lakebed.core.schema_arrow import FIELD_ID
 from lakebed.storage import parquet_encoder, thrift
 from lakebed.storage.durable import is_temporary
-from lakebed.storage.parquet_splice import group_rows, splice
+from lakebed.storage.parquet_splice import column_bytes, group_rows, splice
 
 DAY, MOMENT = date(1969, 12, 1), datetime(1969, 12, 31, 23, 59, tzinfo=UTC)
 ASCENDING: dict[str, tuple[pa.DataType, Any]] = {
@@ -209,6 +209,28 @@ def test_a_file_may_be_without_any_compression() -> None:
 def test_other_codecs_are_for_all_columns(codec: str) -> None:
     content = encoded(made(["chance", "text"], 20_000), compression=codec)
     assert set().union(*codecs(content).values()) == {codec.upper() if codec != "none" else "UNCOMPRESSED"}
+
+
+def test_of_large_rows_the_sample_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def look(encoded: io.BytesIO) -> dict[str, tuple[int, int]]:
+        seen.append(encoded.getbuffer().nbytes)
+        return column_bytes(encoded)
+
+    monkeypatch.setattr(parquet_encoder, "column_bytes", look)
+    monkeypatch.setattr(parquet_encoder, "SPLICED_ROWS", 1 << 20)
+    monkeypatch.setattr(parquet_encoder, "_SAMPLE_BYTES", 100_000)
+    content = encoded(pa.table({"blob": [random.Random(n).randbytes(1000) for n in range(2000)]}), compression="lz4")
+    assert codecs(content) == {"blob": {"UNCOMPRESSED"}}
+    assert len(seen) == 1
+    assert 10_000 < seen[0] < 200_000
+
+
+def test_of_very_many_columns_no_sample_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_encoder, "column_bytes", None)
+    rows = pa.table({f"c{number}": pa.array(range(1100), pa.int16()) for number in range(501)})
+    assert set().union(*codecs(encoded(rows, compression="lz4")).values()) == {"LZ4"}
 
 
 @pytest.mark.parametrize(

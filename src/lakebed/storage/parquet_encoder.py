@@ -37,11 +37,12 @@ _LEVELS = {"zstd": 1}
 _SAMPLE = 4096
 _DIFFERENCES = "DELTA_BINARY_PACKED"
 # LZ4 is for files that are read soon and rewritten later. If more than this is left of a column, or of a small file as
-# a whole, readers lose more time than anybody gains by the space.
+# a whole, readers lose more time than anybody gains by the space. A sample of the rows tells.
 _FAST: Final = "lz4"
 _COLUMN_LEFT = 5 / 6
 _FILE_LEFT = 3 / 4
 _FEW_ROWS = 1024
+_SAMPLE_BYTES = 1 << 22
 # Of smaller files the footer takes longer to put together than anybody gains; so does that of very many columns.
 SPLICED_ROWS = 1 << 16
 _SPLICED_COLUMNS = 500
@@ -197,15 +198,16 @@ def incompressible(rows: pl.DataFrame, options: Options) -> list[str]:
 
 def _is_dense(rows: pl.DataFrame, options: Options) -> bool:
     """Whether LZ4, if that is the codec, makes the rows as a whole hardly smaller; of a few it is not asked."""
-    if options.codec != _FAST or rows.height < _FEW_ROWS:
+    if options.codec != _FAST or rows.height < _FEW_ROWS or rows.width > _SPLICED_COLUMNS:
         return False
     sizes = _compressed(rows, _FEW_ROWS).values()
     return sum(stored for _, stored in sizes) > _FILE_LEFT * sum(raw for raw, _ in sizes)
 
 
 def _compressed(rows: pl.DataFrame, count: int) -> dict[str, tuple[int, int]]:
-    """The bytes of each column in so many of these rows, before and after LZ4, as they would be encoded."""
+    """The bytes of each column in so many of these rows, fewer of large ones, before and after LZ4, encoded."""
     encoded = io.BytesIO()
+    count = min(count, max(1, _SAMPLE_BYTES * rows.height // max(1, int(rows.estimated_size()))))
     middle = max(0, (rows.height - count) // 2)
     rows.slice(middle, count).write_parquet(encoded, compression=_FAST, statistics=False)
     return column_bytes(encoded)
