@@ -56,12 +56,16 @@ def test_a_filter_on_a_partition_column_leaves_files_away(spark_lake: lakebed.Wa
     assert [tuple(row) for row in frame.filter("day = '2026-01-03'").collect()] == [("2026-01-03", 3)]
 
 
-@pytest.fixture(params=[dead_words.MOST_BYTES, 0], ids=["looked up", "joined"])
+@pytest.fixture(
+    params=[(dead_words.FEW_BYTES, dead_words.MOST_BYTES), (0, dead_words.MOST_BYTES), (0, 0)],
+    ids=["constant", "looked up", "joined"],
+)
 def dead_rows_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Both ways in which Spark finds dead rows."""
-    monkeypatch.setattr(native_scan, "MOST_BYTES", request.param)
-    most: int = request.param
-    return most
+    """All ways in which Spark finds dead rows."""
+    few, most = request.param
+    monkeypatch.setattr(native_scan, "FEW_BYTES", few)
+    monkeypatch.setattr(native_scan, "MOST_BYTES", most)
+    return int(most)
 
 
 @pytest.mark.usefixtures("dead_rows_by")
@@ -76,6 +80,29 @@ def test_dead_rows_are_not_read(spark_lake: lakebed.Warehouse) -> None:
     assert collected(table.df(), expected.schema).sort_by("id").equals(expected.sort_by("id"))
     assert table.df().agg({"id": "sum"}).collect()[0][0] == sum(expected["id"].to_pylist())
     assert table.df(where="id < 20").count() == table.count("id < 20")
+
+
+def test_files_with_and_without_dead_rows_are_one_scan(spark_lake: lakebed.Warehouse, dead_rows_by: int) -> None:
+    """Spark compiles no code across a union. Which files have dead rows changes, and with it their order."""
+    table = spark_lake.create_table("t", "id BIGINT, day STRING", partition_by=["day"])
+    for number in range(5):
+        ids = pa.array(range(number * 1000, number * 1000 + 500 + number))
+        table.append(pa.table({"id": ids, "day": pa.array([f"d{number}"] * len(ids))}))
+    facts = ["_file", "_row_index", "_commit_version", "_partition"]
+    for where in ("id % 1000 < 3 AND day = 'd3'", "day = 'd1' AND id % 2 = 0", "id = 4503", "day = 'd0'", "id % 5 = 0"):
+        table.delete(where)
+        expected = table.to_arrow()
+        frame = table.df()
+        assert collected(frame, expected.schema).sort_by("id").equals(expected.sort_by("id"))
+        assert ("Union" in physical_plan(frame)) == (dead_rows_by == 0 and 0 < holed(table) < len(table.files()))
+        places = [tuple(row) for row in table.df(["id"], metadata_columns=facts).collect()]
+        here = table.df(["id"], metadata_columns=facts, engine="arrow").collect()
+        assert sorted(places) == sorted(map(tuple, here))
+
+
+def holed(table: lakebed.Table) -> int:
+    """How many files have dead rows."""
+    return sum(dead > 0 for dead in table.files()["dead_rows"].to_pylist())
 
 
 def test_dead_rows_are_joined_only_if_they_are_many(spark_lake: lakebed.Warehouse, dead_rows_by: int) -> None:

@@ -262,13 +262,24 @@ def by_arrow(spark: Any, rows: Any, folder: Path) -> None:
     pq.write_table(pq.read_table(folder.with_name("first")), folder / "0.parquet")
 
 
+def with_views(spark: Any, rows: Any, folder: Path) -> None:
+    """Texts as Rust's writers note them in a file."""
+    in_microseconds(spark, rows, folder.with_name("first"))
+    folder.mkdir()
+    views = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
+    found = pq.read_table(folder.with_name("first"))
+    schema = pa.schema([field.with_type(views.get(field.type, field.type)) for field in found.schema])
+    pq.write_table(found.cast(schema), folder / "0.parquet")
+    assert set(views.values()) <= set(pq.read_schema(folder / "0.parquet").types)
+
+
 def by_polars(spark: Any, rows: Any, folder: Path) -> None:
     in_microseconds(spark, rows.drop("counts"), folder.with_name("first"))  # it has no maps
     folder.mkdir()
     pl.read_parquet(folder.with_name("first") / "*.parquet").write_parquet(folder / "0.parquet")
 
 
-@pytest.mark.parametrize("write", [by_spark, in_microseconds, by_arrow, by_polars])
+@pytest.mark.parametrize("write", [by_spark, in_microseconds, by_arrow, with_views, by_polars])
 def test_values_of_every_kind(
     spark: Any, tmp_path: Path, lakes: list[lakebed.Warehouse], write: Callable[[Any, Any, Path], None]
 ) -> None:

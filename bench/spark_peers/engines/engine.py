@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -101,6 +102,11 @@ class Engine(ABC):
     @abstractmethod
     def table(self, name: str, shape: Shape) -> Table:
         """A table that is not there yet."""
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """While there are queries of several tables: some have settings for writing that do not suit them."""
+        yield
 
 
 class SqlTable(Table):

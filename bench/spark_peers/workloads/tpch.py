@@ -37,6 +37,7 @@ def run(work: Work) -> None:
             tables[name].expect(places.expected(name))
             work.check(f"{name} after the refreshes", tables[name].read(), places.expected(name))
         expected = answers.read(places)
+        stack.enter_context(work.engine.asking())
         _show(tables)
         for number, query in queries().items():
             found = work.step("query", lambda query=query: answer(work.spark, query), number=number)  # type: ignore[misc]

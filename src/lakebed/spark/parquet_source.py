@@ -49,6 +49,8 @@ _SPLIT_SETTINGS = (
 """What decides how Spark divides files among tasks. The order of rows is known for the defaults of these."""
 _LARGEST_SPLIT, _OPENING = 128 * MIB, 4 * MIB
 _TIME = pa.timestamp("us", "UTC")
+_LAYOUTS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+"""Texts as some writers ask Arrow to read them, and as they are given on. It reads so only whole columns."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
@@ -176,7 +178,8 @@ def _schema_of(wanted: pa.Schema, files: Sequence[_File]) -> pa.Schema | None:
         if _is_old(about.metadata or {}) or not set(wanted.names) <= set(stored.names):
             return None
         old = _old_times(about.schema)
-        mine = pa.schema([pa.field(name, _TIME if name in old else stored.field(name).type) for name in wanted.names])
+        kinds = {field.name: _LAYOUTS.get(field.type, field.type) for field in stored}
+        mine = pa.schema([pa.field(name, _TIME if name in old else kinds[name]) for name in wanted.names])
         if not all(map(_is_same, mine.types, wanted.types)) or (found is not None and found.types != mine.types):
             return None
         found = mine
