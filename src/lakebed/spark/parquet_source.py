@@ -49,8 +49,9 @@ _SPLIT_SETTINGS = (
 """What decides how Spark divides files among tasks. The order of rows is known for the defaults of these."""
 _LARGEST_SPLIT, _OPENING = 128 * MIB, 4 * MIB
 _TIME = pa.timestamp("us", "UTC")
-_LAYOUTS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-"""Texts as some writers ask Arrow to read them, and as they are given on. It reads so only whole columns."""
+_LAYOUTS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Texts as some writers ask Arrow to read them, and as they are given on: with offsets that hold any amount, because
+Arrow makes wrong texts of views of more than 2 GiB otherwise."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
