@@ -82,8 +82,13 @@ def test_dead_rows_are_not_read(spark_lake: lakebed.Warehouse) -> None:
     assert table.df(where="id < 20").count() == table.count("id < 20")
 
 
-def test_files_with_and_without_dead_rows_are_one_scan(spark_lake: lakebed.Warehouse, dead_rows_by: int) -> None:
-    """Spark compiles no code across a union. Which files have dead rows changes, and with it their order."""
+@pytest.mark.usefixtures("dead_rows_by")
+@pytest.mark.parametrize("one_scan", [0, native_scan._ONE_SCAN])
+def test_files_with_and_without_dead_rows(
+    spark_lake: lakebed.Warehouse, monkeypatch: pytest.MonkeyPatch, one_scan: int
+) -> None:
+    """Large tables are two scans, small ones one. Which files have dead rows changes from delete to delete."""
+    monkeypatch.setattr(native_scan, "_ONE_SCAN", one_scan)
     table = spark_lake.create_table("t", "id BIGINT, day STRING", partition_by=["day"])
     for number in range(5):
         ids = pa.array(range(number * 1000, number * 1000 + 500 + number))
@@ -94,7 +99,7 @@ def test_files_with_and_without_dead_rows_are_one_scan(spark_lake: lakebed.Wareh
         expected = table.to_arrow()
         frame = table.df()
         assert collected(frame, expected.schema).sort_by("id").equals(expected.sort_by("id"))
-        assert ("Union" in physical_plan(frame)) == (dead_rows_by == 0 and 0 < holed(table) < len(table.files()))
+        assert ("Union" in physical_plan(frame)) == (not one_scan and 0 < holed(table) < len(table.files()))
         places = [tuple(row) for row in table.df(["id"], metadata_columns=facts).collect()]
         here = table.df(["id"], metadata_columns=facts, engine="arrow").collect()
         assert sorted(places) == sorted(map(tuple, here))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ROW = "row"
 _HIDDEN = "_metadata"
+_ONE_SCAN = 64 * 1024 * 1024
 _READ_OPTIONS = {
     "recursiveFileLookup": "true",  # partition values come from the log, never from names of directories
     "ignoreMissingFiles": "false",  # whatever the session says: a file that is gone is an error, not fewer rows
@@ -52,30 +53,16 @@ class LiveFile:
 
 
 def native_frame(session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> DataFrame:
-    """The live rows of the files, in one scan: Spark compiles no code across a union, and copies every row there.
-    Only where dead rows are so many that they must be joined are files without any a scan of their own.
+    """The live rows of the files. Files without dead rows are a scan of their own, which looks nothing up, unless all
+    files together are so small that a second scan costs more.
 
     Raises StorageError if the list of files cannot be written, and what Spark raises if it cannot read it.
     """
-    holed = [file for file in files if file.dead]
     whole = [file for file in files if not file.dead]
-    words = _words(holed)
-    if words is not None or not holed:
-        return _Scan.of(session, order, [*holed, *whole], words).frame()
-    parts = [_Scan.of(session, order, part, None).frame() for part in (whole, holed) if part]
+    holed = [file for file in files if file.dead]
+    small = sum(file.source.add.size for file in files) <= _ONE_SCAN
+    parts = [_Scan.of(session, order, part).frame() for part in ((files,) if small else (whole, holed)) if part]
     return reduce(lambda left, right: left.unionAll(right), parts)
-
-
-def _words(holed: Sequence[LiveFile]) -> DeadWords | None:
-    """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
-    files = []
-    for file in holed:
-        rows = file.source.add.num_records
-        if rows is None or file.dead is None:
-            return None
-        files.append(HoledFile(file.dead, rows))
-    words = DeadWords(files)
-    return words if files and words.num_bytes <= MOST_BYTES else None
 
 
 @dataclass(frozen=True)
@@ -109,14 +96,12 @@ class _Scan:
     order: FrameOrder
     numbered: NumberedFiles
     dead: tuple[BitMap64 | None, ...]
-    words: DeadWords | None
-    """The dead rows of the first files, which are all that have any; None if they are joined, or if there are none."""
 
     @classmethod
-    def of(cls, session: SparkSession, order: FrameOrder, files: Sequence[LiveFile], words: DeadWords | None) -> _Scan:
+    def of(cls, session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> _Scan:
         adds = tuple(file.source.add for file in files)
         numbered = NumberedFiles(order.scan.store, order.scan.metadata, adds)
-        return cls(session, order, numbered, tuple(file.dead for file in files), words)
+        return cls(session, order, numbered, tuple(file.dead for file in files))
 
     def frame(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -126,12 +111,13 @@ class _Scan:
         hidden = _Hidden(raw)
         columns = [self._column(f, hidden) for f in scan.needed]
         facts = [self._fact(name, hidden).alias(name) for name in self.order.metadata_columns]
+        words = self._words()
         own = self._own_prefix()
         places = []
-        if self.words is None and any(self.dead):
+        if words is None and any(self.dead):
             block = F.shiftleft(ordinal_of(hidden.number), BLOCK_KEY_BITS) + F.shiftright(hidden.row, BLOCK_BITS)
             places = [block.alias(own + KEY), hidden.row.alias(own + _ROW)]
-        live = raw if self.words is None else raw.filter(self._is_alive(self.words, hidden))
+        live = raw if words is None else raw.filter(self._is_alive(words, hidden))
         texts = [column for column in columns if isinstance(column, str)]
         if len(texts) == len(columns) and not facts and not places:
             rows = live.selectExpr(*texts)
@@ -146,19 +132,29 @@ class _Scan:
             return rows
         return rows.select(*map(quoted, (*scan.columns, *self.order.metadata_columns)))
 
+    def _words(self) -> DeadWords | None:
+        """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
+        files = []
+        for add, dead in zip(self.numbered.files, self.dead, strict=True):
+            if add.num_records is None:
+                return None
+            files.append(HoledFile(dead or BitMap64(), add.num_records))
+        if not any(self.dead):
+            return None
+        words = DeadWords(files)
+        return words if words.num_bytes <= MOST_BYTES else None
+
     def _is_alive(self, words: DeadWords, hidden: _Hidden) -> Column | str:
-        """Whether a row's file has no bits, or its bit is not set. As text where it can be."""
+        """Whether a row's bit is not set. As text where it can be."""
         from pyspark.sql import functions as F
 
-        holed, every = len(words.files), len(self.dead)
         if words.num_bytes <= FEW_BYTES and not any(name.lower() == _HIDDEN for name in self._stored_names):
-            return _alive(words.text(), numbers(words.firsts), holed if holed < every else None)
+            return _alive(words.text(), numbers(words.firsts))
         first, row = self.numbered.told(words.firsts, "BIGINT", hidden.number), hidden.row
         word = F.get(words.column(self.session), (first + F.shiftright(row, WORD_BITS)).cast("int"))
         # Not bit_get, which checks the position for each row and takes twice as long.
         shifted = F.call_function("shiftright", word, row.bitwiseAND(WORD_ROWS - 1).cast("int"))
-        alive = shifted.bitwiseAND(1) == 0
-        return alive if holed == every else (ordinal_of(hidden.number) >= holed) | alive
+        return shifted.bitwiseAND(1) == 0
 
     @property
     def _stored_names(self) -> list[str]:
@@ -230,16 +226,12 @@ class _Scan:
         return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
 
 
-def _alive(words: str, firsts: str, holed: int | None) -> str:
-    """Whether the bit of a row is not set in ``words``; those of its file begin where ``firsts`` says.
-
-    If only so many files have bits, they are the first ones.
-    """
-    file, row = f"(unix_millis({_HIDDEN}.file_modification_time) & {FILE_MASK})", f"{_HIDDEN}.row_index"
-    first = f"get({firsts}, CAST({file} AS INT))"
+def _alive(words: str, firsts: str) -> str:
+    """Whether the bit of a row is not set in ``words``; those of its file begin where ``firsts`` says."""
+    file, row = f"{_HIDDEN}.file_modification_time", f"{_HIDDEN}.row_index"
+    first = f"get({firsts}, CAST(unix_millis({file}) & {FILE_MASK} AS INT))"
     word = f"get({words}, CAST({first} + shiftright({row}, {WORD_BITS}) AS INT))"
-    alive = f"shiftright({word}, CAST({row} & {WORD_ROWS - 1} AS INT)) & 1 = 0"
-    return alive if holed is None else f"{file} >= {holed} OR {alive}"
+    return f"shiftright({word}, CAST({row} & {WORD_ROWS - 1} AS INT)) & 1 = 0"
 
 
 def _first_line(error: Exception) -> str:
