@@ -54,7 +54,7 @@ def largest(table: lakebed.Table) -> int:
     return max(Counter((str(file["partition"]), file["bucket"]) for file in files_of(table)).values())
 
 
-@pytest.mark.parametrize("buckets", [1, 3, "dynamic", "postpone"])
+@pytest.mark.parametrize("buckets", [pytest.param(1, marks=pytest.mark.soak), 3, "dynamic", "postpone"])
 def test_the_number_of_files_stays_bounded(local_lake: lakebed.Warehouse, buckets: int | str) -> None:
     """Puts and deletes of any keys: the rows are those of a dict, and no bucket has many files."""
     table, drawn, wanted = make(local_lake, buckets=buckets), random.Random(1), Rows()

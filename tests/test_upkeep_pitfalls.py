@@ -102,7 +102,7 @@ with lakebed.connect(sys.argv[1], **options) as lake:
 """
 
 
-@pytest.mark.parametrize("merge", ["on-read", "on-write"])
+@pytest.mark.parametrize("merge", [pytest.param("on-read", marks=pytest.mark.soak), "on-write"])
 def test_lakesoul_208_memory_does_not_grow_from_round_to_round(tmp_path: Path, merge: str) -> None:
     """LakeSoul #208: native memory leaks. A batch of 2 MB that stayed each time would be 60 MB after 30 rounds."""
     done = subprocess.run(

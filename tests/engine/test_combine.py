@@ -136,7 +136,7 @@ def is_combining(shape: Shape) -> bool:
     return shape.rules.engine in ("partial-update", "aggregation")
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(shape=shapes().filter(is_combining), data=st.data())
 def test_combined_rows_are_the_model(lake: lakebed.Warehouse, shape: Shape, data: st.DataObject) -> None:
     compare(lake, shape, data)

@@ -283,6 +283,13 @@ def test_an_empty_frame(spark_lake: lakebed.Warehouse, spark: Any) -> None:
     assert table.count() == 0
 
 
+def test_rows_without_columns_are_rows_of_nulls(shuffled: lakebed.Warehouse, spark: Any) -> None:
+    """As those of Arrow are: their number must not be lost on the way."""
+    table = shuffled.create_table("t", "a BIGINT, part STRING", partition_by="part")
+    table.append(spark.range(3).select())
+    assert table.to_arrow().to_pylist() == [{"a": None, "part": None}] * 3
+
+
 def test_the_input_is_computed_once(spark: Any, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 

@@ -35,6 +35,10 @@ class Arranged:
 
 def for_append(frame: DataFrame, metadata: Metadata, options: Options) -> DataFrame:
     """Rows of a table without a key: they stay where they are, or go by partition."""
+    if not frame.columns:
+        # Batches without a column come to tasks without their number of rows.
+        first = next(iter(metadata.schema))
+        frame = frame.select(_column(frame, first).alias(first.name))
     if options.shuffle != "always" or not metadata.partition_columns:
         return frame
     return frame.repartition(*_partitions(frame, metadata))
