@@ -209,7 +209,8 @@ def test_sixteen_writers_for_long(
     expires: bool,
 ) -> None:
     url = request.getfixturevalue("postgres_metastore")() if metastore == "postgres" else None
-    case = Case(engine, merge, buckets, rounds=20, expires=expires, retain="1 minute")
+    # Vacuum lets versions expire, too, and on a slow machine the first are older than a minute before the last comes.
+    case = Case(engine, merge, buckets, rounds=20, expires=expires, retain="1 minute" if expires else "1 hour")
     check(workers, tmp_path / "w", url, case)
 
 
