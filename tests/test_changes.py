@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -349,6 +350,31 @@ def test_restore_and_overwrite(users: lakebed.Table) -> None:
     ]
     users.overwrite([{"id": 2, "name": "bob"}, {"id": 4, "name": "kim"}])
     assert changed(users.changes(4), "name") == [("ann", "delete", 5), ("kim", "insert", 5)]
+
+
+@pytest.mark.parametrize(("merge", "key"), [*((merge, ("id",)) for merge in MERGES), ("", ())])
+def test_columns_that_were_wider_before_a_restore(
+    local_lake: lakebed.Warehouse, merge: str, key: tuple[str, ...]
+) -> None:
+    """What they held then has to be told, and the end's types do not hold it."""
+    ddl = "id BIGINT, n INT, x FLOAT, d DECIMAL(4,2), s STRUCT<y: INT>"
+    keyed: dict[str, Any] = {"primary_key": key, "buckets": 1, "merge": merge} if key else {}
+    table = local_lake.create_table("t", ddl, **keyed)
+    table.append([{"id": 1, "n": 1, "x": 0.5, "d": None, "s": {"y": 1}}])
+    table.alter(widen={"n": "BIGINT", "x": "DOUBLE", "d": "DECIMAL(6,3)", "s.y": "BIGINT"})
+    table.append([{"id": 2, "n": 2**40, "x": 0.1, "d": Decimal("123.456"), "s": {"y": 2**41}}])
+    wide = table.version
+    table.restore(1)
+    small, large = (1, 1, 0.5, None, {"y": 1}), (2, 2**40, 0.1, Decimal("123.456"), {"y": 2**41})
+    names = ["id", "n", "x", "d", "s"]
+    came, went = (*large, "insert", wide), (*large, "delete", wide + 1)
+    assert changed(table.changes(1, mode="all"), *names) == sorted([came, went], key=repr)
+    assert changed(table.changes(wide), *names) == [went]
+    assert changed(table.changes(wide, where="n > 5 AND x < 0.2", columns=["n"]), "n") == [(2**40, "delete", wide + 1)]
+    assert changed(table.changes(0, mode="all"), *names) == sorted([(*small, "insert", 1), came, went], key=repr)
+    assert changed(table.changes(1), *names) == []
+    assert table.changes(1).schema.field("n").type == pa.int32(), "nothing that is told was wider"
+    assert table.changes(0, 1, mode="all").schema.field("n").type == pa.int32()
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])

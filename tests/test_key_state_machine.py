@@ -163,7 +163,7 @@ class KeyWriters(KeyHistory):
 
     def add_column(self, data: st.DataObject, table: lakebed.Table, name: str) -> None:
         kind = data.draw(st.sampled_from(sorted(VALUES)))
-        self.do(lambda: table.alter(add={name: kind}), lambda m: m.add_column(name, kind), least=1)
+        self.do(lambda: table.alter(add={f"`{name}`": kind}), lambda m: m.add_column(name, kind), least=1)
 
     def droppable(self, data: st.DataObject) -> ModelColumn | None:
         """A column that nothing depends on: none of the key, of a sequence or of a sequence group."""

@@ -15,7 +15,7 @@ from lakebed.core.errors import InputError, LakebedError
 from lakebed.core.instant import to_duration_ms
 from lakebed.core.predicate import parse
 from lakebed.core.schema import Struct
-from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes
+from lakebed.engine.changes.plan import needed_versions, or_snapshot, plan_changes, seen_by
 from lakebed.engine.changes.span import Bound, Span, find_span
 from lakebed.engine.changes.step import ChangeOrder, RawStep, Step
 from lakebed.engine.distribution import not_distributed
@@ -36,8 +36,9 @@ class Changes:
     """What became of the rows of a table after version ``start`` and up to version ``end``; get it from
     ``table.changes(…)``.
 
-    Each row has the table's columns as they are at ``end``, and ``_change_type``, ``_commit_version`` and
-    ``_commit_timestamp``. Rows that have changed several times come in the order of their changes.
+    Each row has the table's columns as they are at ``end`` (wider, if one was in the range and ``restore`` made it
+    narrow again), and ``_change_type``, ``_commit_version`` and ``_commit_timestamp``. Rows that have changed several
+    times come in the order of their changes.
     """
 
     def __init__(self, handle: Handle, span: Span, order: ChangeOrder) -> None:
@@ -205,7 +206,7 @@ class ChangesReadable(Readable):
         span = find_span(self._handle, start, end, on_expired=on_expired)
         if on_expired == "snapshot":
             span = or_snapshot(self._handle, span, mode)
-        metadata = self._handle.metastore.state(self._handle.table_id, span.end).metadata
+        metadata = seen_by(self._handle, span, mode)
         return Changes(self._handle, span, self._change_order(span, metadata, mode, columns, where))
 
     def consumers(self) -> list[Consumer]:

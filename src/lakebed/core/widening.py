@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakebed.core.schema import (
     BYTE,
     DATE,
@@ -11,7 +13,10 @@ from lakebed.core.schema import (
     LONG,
     SHORT,
     TIMESTAMP_NTZ,
+    Array,
     Decimal,
+    Map,
+    Struct,
     Type,
 )
 from lakebed.core.schema_ddl import type_ddl
@@ -89,3 +94,28 @@ def widened_to_hold(table: Type, incoming: Type) -> Type | None:
     if is_integer(table) and not is_integer(incoming):
         return None
     return incoming if can_widen(table, incoming) else None
+
+
+def as_wide_as(now: Struct, then: Struct) -> Struct:
+    """The columns of ``now``, in types that hold what they held ``then``, at any level. They are the same columns if
+    their physical names are.
+
+    >>> from lakebed.core.schema_ddl import from_ddl
+    >>> seen = as_wide_as(from_ddl("a INT, b FLOAT, c ARRAY<INT>"), from_ddl("b DOUBLE, c ARRAY<BIGINT>, a INT"))
+    >>> [type_ddl(field.type) for field in seen]
+    ['INT', 'DOUBLE', 'ARRAY<BIGINT>']
+    """
+    known = {field.physical_name: field.type for field in then}
+    return Struct(tuple(replace(f, type=_wider(f.type, known.get(f.physical_name, f.type))) for f in now))
+
+
+def _wider(now: Type, then: Type) -> Type:
+    if isinstance(now, Struct) and isinstance(then, Struct):
+        return as_wide_as(now, then)
+    if isinstance(now, Array) and isinstance(then, Array):
+        return replace(now, element=_wider(now.element, then.element))
+    if isinstance(now, Map) and isinstance(then, Map):
+        return replace(now, key=_wider(now.key, then.key), value=_wider(now.value, then.value))
+    if isinstance(now, Decimal) and isinstance(then, Decimal):
+        return widened_to_hold(now, then) or now
+    return then if can_widen(now, then) else now

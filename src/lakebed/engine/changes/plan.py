@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import polars as pl
 import pyarrow as pa
 
-from lakebed.core.actions import AddFile
+from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.change_rows import ALL, INSERT, SKIP_MERGE, SNAPSHOT
+from lakebed.core.commit import Kind
 from lakebed.core.keyed import KeySpec
+from lakebed.core.schema_delta import to_delta
+from lakebed.core.widening import as_wide_as
 from lakebed.engine.changes.difference import UnitState
 from lakebed.engine.changes.members import Members
 from lakebed.engine.changes.span import Span
@@ -62,6 +67,29 @@ def needed_versions(span: Span, mode: str) -> Collection[int]:
     if mode in (ALL, SKIP_MERGE):
         return range(begin, span.end + 1)
     return {span.end} if span.start is None else {begin, span.end}
+
+
+def seen_by(handle: Handle, span: Span, mode: str) -> Metadata:
+    """What the range's rows are seen with: as its end is, but if a column was wider in the range, before a restore, it
+    is so here.
+
+    Raises NotFoundError if versions of the range have expired.
+    """
+    metastore, table_id = handle.metastore, handle.table_id
+    metadata = metastore.state(table_id, span.end).metadata
+    if span.expired:
+        return metadata
+    needed = needed_versions(span, mode)
+    known = metastore.history(table_id, start=span.first, end=span.end)
+    # Columns only become wider, but for restores.
+    restored = [record.version for record in known if record.kind is Kind.RESTORE]
+    before = {version - 1 for version in restored} | ({min(needed)} if restored else set())
+    schema = metadata.schema
+    for version in sorted(before.intersection(needed)):
+        schema = as_wide_as(schema, metastore.state(table_id, version).metadata.schema)
+    if schema == metadata.schema:
+        return metadata
+    return replace(metadata, schema_string=json.dumps(to_delta(schema), separators=(",", ":"), ensure_ascii=False))
 
 
 def _net(handle: Handle, span: Span, order: ChangeOrder) -> Iterator[Step]:
