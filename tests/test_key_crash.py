@@ -75,14 +75,14 @@ ALIKE = {"upsert-on-read", "upsert-copy-on-write", "delete", "settle", "settle-s
 FOR_LONG = {Step.COMMIT_PREPARED, Step.COMMIT_BEGUN} | PUBLISHES | CHECKPOINTS
 
 
-def cases(kills: list[tuple[str, Step]]) -> list[Any]:
+def cases(kills: list[tuple[str, Step]], for_long: set[Step] = FOR_LONG) -> list[Any]:
     """One case per kill, those of the soak marked."""
     return [
         pytest.param(
             name,
             step,
             id=f"{name}-{step.value}",
-            marks=[pytest.mark.soak] if name in ALIKE and step in FOR_LONG else [],
+            marks=[pytest.mark.soak] if name in ALIKE and step in for_long else [],
         )
         for name, step in kills
     ]
@@ -187,7 +187,7 @@ def test_killed_at(sqlite_place: Place, workers: Callable[[], Worker], name: str
     kill_and_check(sqlite_place, workers(), name, step)
 
 
-@pytest.mark.parametrize(("name", "step"), cases(NEAR))
+@pytest.mark.parametrize(("name", "step"), cases(NEAR, FOR_LONG | {Step.COMMIT_DONE}))
 def test_killed_on_postgres_at(postgres_place: Place, workers: Callable[[], Worker], name: str, step: Step) -> None:
     kill_and_check(postgres_place, workers(), name, step)
 

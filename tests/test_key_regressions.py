@@ -54,6 +54,7 @@ ENGINES: dict[str, dict[str, object]] = {
 }
 
 
+QUICK = [("deduplicate", "whole"), ("deduplicate", "sequence"), ("first-row", "moving"), ("aggregation", "partitioned")]
 SHAPES = [
     (engine, shape)
     for engine in ENGINES
@@ -65,7 +66,7 @@ SHAPES = [
 @pytest.mark.parametrize(
     ("engine", "shape"),
     [
-        pytest.param(engine, shape, marks=[] if shape == "partitioned" or engine == "deduplicate" else pytest.mark.soak)
+        pytest.param(engine, shape, marks=[] if (engine, shape) in QUICK else pytest.mark.soak)
         for engine, shape in SHAPES
     ],
 )

@@ -346,7 +346,7 @@ def machine(request: pytest.FixtureRequest) -> type[KeyWriters]:
 
 
 def test_key_histories(machine: type[KeyWriters]) -> None:
-    run_state_machine_as_test(machine, settings=settings(max_examples=5, stateful_step_count=10, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=4, stateful_step_count=10, deadline=None))
 
 
 @pytest.mark.usefixtures("spliced")

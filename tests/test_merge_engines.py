@@ -33,7 +33,7 @@ on_every_pair = pytest.mark.parametrize(
 
 
 @on_every_pair
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engine_in_mode(lake: lakebed.Warehouse, engine: str, merge: str, data: st.DataObject) -> None:
     compare(lake, engine, merge, data)

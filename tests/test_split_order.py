@@ -81,8 +81,18 @@ def test_a_deleted_key_that_comes_again_is_there_after_splits(tmp_path: Path, me
     check(table, dict.fromkeys(range(40), 2))
 
 
-@MERGES
-@pytest.mark.parametrize("function", ["last_value", "first_value"])
+@pytest.mark.parametrize(
+    ("merge", "function"),
+    [
+        ("on-read", "last_value"),
+        ("on-write", "first_value"),
+        ("copy-on-write", "last_value"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.soak)
+            for pair in (("on-read", "first_value"), ("on-write", "last_value"), ("copy-on-write", "first_value"))
+        ),
+    ],
+)
 def test_merged_values_are_folded_in_the_order_of_the_batch(tmp_path: Path, merge: str, function: str) -> None:
     given = {"merge_engine": "aggregation", "properties": {"fields.v.aggregate-function": function}}
     _, table = make(tmp_path, merge, 500, **given)

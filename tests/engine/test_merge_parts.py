@@ -85,7 +85,7 @@ def test_merges(parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, i
         monkeypatch.setattr(merge_source, "_GROUP", 100)
         monkeypatch.setattr(merge_parts, "_DEALT", 200)
         monkeypatch.setattr(merge_parts, "_PIECE", 64)
-    found = compared(monkeypatch, parts, tmp_path, range(10) if inline else range(10, 20))
+    found = compared(monkeypatch, parts, tmp_path, range(5) if inline else range(10, 15))
     assert any(isinstance(one, tuple) for one in found)
     assert len(set(parts.parts)) > 1
 

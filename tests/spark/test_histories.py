@@ -109,7 +109,7 @@ def machine(request: pytest.FixtureRequest, spark: Any) -> Any:
 def test_histories_with_spark(machine: Any) -> None:
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=3, stateful_step_count=5, deadline=None, phases=[Phase.generate, Phase.explain]),
+        settings=settings(max_examples=2, stateful_step_count=5, deadline=None, phases=[Phase.generate, Phase.explain]),
     )
 
 

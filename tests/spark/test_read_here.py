@@ -30,7 +30,9 @@ def fill(spark: Any, table: lakebed.Table) -> None:
     table.delete("id = 31")
 
 
-@pytest.mark.parametrize("given", [{}, {"partition_by": ["part"]}, {"merge": "on-read"}])
+@pytest.mark.parametrize(
+    "given", [pytest.param({}, marks=pytest.mark.soak), {"partition_by": ["part"]}, {"merge": "on-read"}]
+)
 def test_the_same_rows_as_spark_reads(here: lakebed.Warehouse, spark: Any, given: dict[str, Any]) -> None:
     table = here.create_table("t", SCHEMA, primary_key=["id"], buckets=2, **given)
     fill(spark, table)

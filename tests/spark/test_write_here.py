@@ -51,7 +51,7 @@ def data_files(table: lakebed.Table) -> list[Path]:
         {"primary_key": ["id"], "buckets": 4, "merge": "on-read"},
         {"primary_key": ["id"], "buckets": "postpone"},
         {"primary_key": ["id"], "buckets": 4, "sequence": ["day"]},
-        {"primary_key": ["id"], "buckets": 4, "merge_engine": "first-row"},
+        pytest.param({"primary_key": ["id"], "buckets": 4, "merge_engine": "first-row"}, marks=pytest.mark.soak),
         {"primary_key": ["id"], "buckets": 4, "merge_engine": "partial-update"},
         {},
     ],

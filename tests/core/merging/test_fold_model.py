@@ -167,7 +167,7 @@ def aggregations(draw: st.DrawFn, function: Function, kind: str, settings_: dict
 @pytest.mark.parametrize(
     ("function", "kind", "settings_"), FUNCTIONS, ids=[f"{f.name}-{k}-{','.join(s)}" for f, k, s in FUNCTIONS]
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(data=st.data())
 def test_aggregation(function: Function, kind: str, settings_: dict[str, str], data: st.DataObject) -> None:
     pair, history = data.draw(aggregations(function, kind, settings_))

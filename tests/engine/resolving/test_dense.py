@@ -74,7 +74,7 @@ BATCHES = st.lists(st.lists(st.integers(-40, 40), min_size=1, max_size=40), min_
 
 
 @given(BATCHES, st.sampled_from(["on-read", "on-write"]), st.booleans(), st.sampled_from([0, -(2**40), 2**40]))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize(
     ("few", "together"),
     [(dense._FEW, dense._ROWS_AT_ONCE), (dense._FEW, 1), (dense._FEW, 60), (0, dense._ROWS_AT_ONCE)],
