@@ -10,9 +10,9 @@ STAMP := $(VENV)/.installed
 PEERS := .venv-peers
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Two workers share the machine and take tests from each other, so that both end at the same time. Each has at most
-# one Spark session, one PostgreSQL and one S3 server.
-WORKERS ?= 2
+# Workers share the machine and take tests from each other, so that all end at the same time. Each has at most one Spark
+# session, one PostgreSQL and one S3 server. On two cores more than two are faster: tests wait for processes that start.
+WORKERS ?= 3
 PYTEST_ARGS ?=
 
 # Tests start many processes; without bytecode each of them would compile Lakebed anew.
