@@ -23,6 +23,7 @@ from lakebed.engine.draft import Handle
 from lakebed.engine.lease import held, promise_all, stream, take_all
 from lakebed.engine.prefetch import prefetch
 from lakebed.engine.scan import READ_THREADS, ScanOrder
+from lakebed.metastore import VersionRecord
 from lakebed.records import Consumer, check_whole, moment
 from lakebed.view import Readable
 
@@ -206,8 +207,9 @@ class ChangesReadable(Readable):
         span = find_span(self._handle, start, end, on_expired=on_expired)
         if on_expired == "snapshot":
             span = or_snapshot(self._handle, span, mode)
-        metadata = seen_by(self._handle, span, mode)
-        return Changes(self._handle, span, self._change_order(span, metadata, mode, columns, where))
+        known = self._handle.metastore.history(self._handle.table_id, start=span.first, end=span.end)
+        metadata = seen_by(self._handle, span, mode, known)
+        return Changes(self._handle, span, self._change_order(known, metadata, mode, columns, where))
 
     def consumers(self) -> list[Consumer]:
         """The named readers of changes, by name, and how far each has come.
@@ -251,13 +253,17 @@ class ChangesReadable(Readable):
         self._handle.metastore.forget_consumer(self._handle.table_id, name)
 
     def _change_order(
-        self, span: Span, metadata: Metadata, mode: str, columns: Sequence[str] | None, where: Any
+        self,
+        known: Sequence[VersionRecord],
+        metadata: Metadata,
+        mode: str,
+        columns: Sequence[str] | None,
+        where: Any,
     ) -> ChangeOrder:
         taken = [f.name for f in CHANGE_FIELDS if metadata.schema.find(f.name) is not None]
         if taken:
             raise InputError(f"table {self.name} has a column {taken[0]!r} of its own", fix="rename it")
         seen = Struct((*metadata.schema, *CHANGE_FIELDS))
-        known = self._handle.metastore.history(self._handle.table_id, start=span.first, end=span.end)
         scan = ScanOrder(self._store, self.name, metadata, self._options, metadata.schema.names)
         return ChangeOrder(
             scan=scan,

@@ -100,9 +100,9 @@ def test_files_with_and_without_dead_rows(
         frame = table.df()
         assert collected(frame, expected.schema).sort_by("id").equals(expected.sort_by("id"))
         assert ("Union" in physical_plan(frame)) == (not one_scan and 0 < holed(table) < len(table.files()))
-    places = [tuple(row) for row in table.df(["id"], metadata_columns=facts).collect()]
-    here = table.df(["id"], metadata_columns=facts, engine="arrow").collect()
-    assert sorted(places) == sorted(map(tuple, here))
+        places = [tuple(row) for row in table.df(["id"], metadata_columns=facts).collect()]
+        here = table.df(["id"], metadata_columns=facts, engine="arrow").collect()
+        assert sorted(places) == sorted(map(tuple, here))
 
 
 def holed(table: lakebed.Table) -> int:

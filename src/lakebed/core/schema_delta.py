@@ -31,6 +31,16 @@ def to_delta(schema: Struct) -> dict[str, Json]:
     return {"type": "struct", "fields": fields}
 
 
+def to_schema_string(schema: Struct) -> str:
+    """The schema as the text of ``metaData.schemaString``.
+
+    >>> from lakebed.core.schema import LONG
+    >>> to_schema_string(Struct((Field("ä", LONG),)))
+    '{"type":"struct","fields":[{"name":"ä","type":"long","nullable":true,"metadata":{}}]}'
+    """
+    return json.dumps(to_delta(schema), separators=(",", ":"), ensure_ascii=False)
+
+
 def type_to_delta(kind: Type) -> Json:
     """One type in the words of the log.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from lakebed.core.partition import check_partitionable
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, SYSTEM_CONFIGURATION, to_configuration
 from lakebed.core.schema import Struct
 from lakebed.core.schema_check import validate_schema
-from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_delta import to_schema_string
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class TableDefinition:
             id=str(uuid.uuid4()),
             name=str(self.name),
             description=self.comment,
-            schema_string=json.dumps(to_delta(columns), separators=(",", ":"), ensure_ascii=False),
+            schema_string=to_schema_string(columns),
             partition_columns=self.partitions,
             configuration=configuration,
             created_time=now_ms(),

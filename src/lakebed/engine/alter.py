@@ -24,7 +24,7 @@ from lakebed.core.properties import (
     to_configuration,
 )
 from lakebed.core.schema import Struct
-from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_delta import to_schema_string
 from lakebed.core.schema_edit import resolve
 from lakebed.core.schema_path import format_path
 from lakebed.delta.features import grown
@@ -62,7 +62,7 @@ def alter_schema(draft: Draft, changes: Sequence[Change]) -> None:
         configuration[TYPE_WIDENING] = "true"
     draft.metadata = replace(
         before,
-        schema_string=json.dumps(to_delta(evolved.schema), separators=(",", ":"), ensure_ascii=False),
+        schema_string=to_schema_string(evolved.schema),
         partition_columns=evolved.partition_columns,
         configuration=configuration,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from lakebed.core.actions import AddFile, FileKey, Metadata
@@ -11,7 +10,7 @@ from lakebed.core.commit import Claim, Kind
 from lakebed.core.errors import FileMissingError
 from lakebed.core.file_tags import is_unsettled
 from lakebed.core.properties import COLUMN_MAPPING_MODE, MAX_COLUMN_ID, is_mapped
-from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_delta import to_schema_string
 from lakebed.delta.features import upgrade
 from lakebed.delta.foreign import place
 from lakebed.engine.draft import Draft
@@ -67,6 +66,6 @@ def _metadata(draft: Draft, target: TableState) -> Metadata:
         if not is_mapped(then):
             # The mapping came later: the old columns are mapped to the names that their files have.
             mapped, last = enable_mapping(target.metadata.schema, last)
-            schema_string = json.dumps(to_delta(mapped), separators=(",", ":"), ensure_ascii=False)
+            schema_string = to_schema_string(mapped)
         then |= {COLUMN_MAPPING_MODE: now[COLUMN_MAPPING_MODE], MAX_COLUMN_ID: str(last)}
     return replace(target.metadata, schema_string=schema_string, configuration=then, name=draft.metadata.name)

@@ -315,7 +315,8 @@ def _changed(table: Table, after: int, upto: int) -> Iterator[tuple[int, int, in
 
 def change_order(table: Table, options: ChangeOptions, span: Span, metadata: Metadata) -> ChangeOrder:
     """What tasks have to know to read changes with the columns of ``metadata``."""
-    order = table._change_order(span, metadata, options.mode, options.columns, options.where)
+    known = table._handle.metastore.history(table._handle.table_id, start=span.first, end=span.end)
+    order = table._change_order(known, metadata, options.mode, options.columns, options.where)
     return replace(order, described=options.described)
 
 

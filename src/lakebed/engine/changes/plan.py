@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import polars as pl
@@ -14,7 +13,7 @@ from lakebed.core.actions import AddFile, Metadata
 from lakebed.core.change_rows import ALL, INSERT, SKIP_MERGE, SNAPSHOT
 from lakebed.core.commit import Kind
 from lakebed.core.keyed import KeySpec
-from lakebed.core.schema_delta import to_delta
+from lakebed.core.schema_delta import to_schema_string
 from lakebed.core.widening import as_wide_as
 from lakebed.engine.changes.difference import UnitState
 from lakebed.engine.changes.members import Members
@@ -22,7 +21,7 @@ from lakebed.engine.changes.span import Span
 from lakebed.engine.changes.step import ChangeOrder, Label, RawStep, Step
 from lakebed.engine.changes.walk import Walk
 from lakebed.engine.draft import Handle
-from lakebed.metastore import FileSet, TableState
+from lakebed.metastore import FileSet, TableState, VersionRecord
 
 _LONG = 1000
 """A range of more versions is worth a word."""
@@ -69,9 +68,9 @@ def needed_versions(span: Span, mode: str) -> Collection[int]:
     return {span.end} if span.start is None else {begin, span.end}
 
 
-def seen_by(handle: Handle, span: Span, mode: str) -> Metadata:
+def seen_by(handle: Handle, span: Span, mode: str, known: Iterable[VersionRecord]) -> Metadata:
     """What the range's rows are seen with: as its end is, but if a column was wider in the range, before a restore, it
-    is so here.
+    is so here. ``known``: the versions of the range.
 
     Raises NotFoundError if versions of the range have expired.
     """
@@ -80,7 +79,6 @@ def seen_by(handle: Handle, span: Span, mode: str) -> Metadata:
     if span.expired:
         return metadata
     needed = needed_versions(span, mode)
-    known = metastore.history(table_id, start=span.first, end=span.end)
     # Columns only become wider, but for restores.
     restored = [record.version for record in known if record.kind is Kind.RESTORE]
     before = {version - 1 for version in restored} | ({min(needed)} if restored else set())
@@ -89,7 +87,7 @@ def seen_by(handle: Handle, span: Span, mode: str) -> Metadata:
         schema = as_wide_as(schema, metastore.state(table_id, version).metadata.schema)
     if schema == metadata.schema:
         return metadata
-    return replace(metadata, schema_string=json.dumps(to_delta(schema), separators=(",", ":"), ensure_ascii=False))
+    return replace(metadata, schema_string=to_schema_string(schema))
 
 
 def _net(handle: Handle, span: Span, order: ChangeOrder) -> Iterator[Step]:
