@@ -92,7 +92,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.spark_peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    told = "; ".join(f"{one.number} {one.name}: {one.title}" for one in WORKLOADS)
+    told = "; ".join(f"{one.number} {one.name}: {one.title}" for one in WORKLOADS).replace("%", "%%")
     parser.add_argument("--scale", type=float, default=DEFAULT_SCALE, help="part of ten million rows; %(default)s")
     parser.add_argument("--only", type=_workloads, default=ALL, help=f"some of {told}")
     parser.add_argument("--contenders", type=_contenders, default=USUAL, help=f"some of {', '.join(BY_NAME)}")

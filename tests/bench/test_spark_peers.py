@@ -1,6 +1,8 @@
 """The benchmark against the peers on Spark, as far as it needs no Spark: inputs, who takes part, and the report."""
 
+import importlib
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,17 @@ from bench.spark_peers.report import BEGIN, DOCS, END, PAGE, errors, markdown, r
 from bench.spark_peers.sizes import Sizes
 from bench.spark_peers.worker import said
 from bench.spark_peers.workloads.names import WORKLOADS, named
+
+
+@pytest.mark.parametrize("module", ["bench.__main__", "bench.upserts", "bench.spark_peers.__main__"])
+def test_what_a_benchmark_takes_is_told(
+    module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(module).main()
+    assert ended.value.code == 0
+    assert "--help" in capsys.readouterr().out
 
 
 def test_the_input_is_the_same_every_time(tmp_path: Path) -> None:
