@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _ROW = "row"
 _HIDDEN = "_metadata"
-_ONE_SCAN = 64 * 1024 * 1024
 _READ_OPTIONS = {
     "recursiveFileLookup": "true",  # partition values come from the log, never from names of directories
     "ignoreMissingFiles": "false",  # whatever the session says: a file that is gone is an error, not fewer rows
@@ -53,16 +52,17 @@ class LiveFile:
 
 
 def native_frame(session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> DataFrame:
-    """The live rows of the files. Files without dead rows are a scan of their own, which looks nothing up, unless all
-    files together are so small that a second scan costs more.
+    """The live rows of the files. They are one scan, because Spark computes semi and anti joins twice if it finds a
+    union below them; but if dead rows are so many that they must be joined, files without any are a scan of their own.
 
     Raises StorageError if the list of files cannot be written, and what Spark raises if it cannot read it.
     """
-    whole = [file for file in files if not file.dead]
     holed = [file for file in files if file.dead]
-    small = sum(file.source.add.size for file in files) <= _ONE_SCAN
-    parts = [_Scan.of(session, order, part).frame() for part in ((files,) if small else (whole, holed)) if part]
-    return reduce(lambda left, right: left.unionAll(right), parts)
+    whole = [file for file in files if not file.dead]
+    one = _Scan.of(session, order, [*holed, *whole])
+    if one.words or not (holed and whole):
+        return one.frame()
+    return _Scan.of(session, order, holed).frame().unionAll(_Scan.of(session, order, whole).frame())
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,19 @@ class _Hidden:
 
 @dataclass(frozen=True)
 class _Scan:
-    """Spark's reader on some files."""
+    """Spark's reader on some files, of which those with dead rows come first."""
 
     session: SparkSession
     order: FrameOrder
     numbered: NumberedFiles
-    dead: tuple[BitMap64 | None, ...]
+    dead: tuple[BitMap64, ...]
+    """Those of the first files; the others have none."""
 
     @classmethod
     def of(cls, session: SparkSession, order: FrameOrder, files: Sequence[LiveFile]) -> _Scan:
         adds = tuple(file.source.add for file in files)
         numbered = NumberedFiles(order.scan.store, order.scan.metadata, adds)
-        return cls(session, order, numbered, tuple(file.dead for file in files))
+        return cls(session, order, numbered, tuple(file.dead for file in files if file.dead))
 
     def frame(self) -> DataFrame:
         from pyspark.sql import functions as F
@@ -111,10 +112,10 @@ class _Scan:
         hidden = _Hidden(raw)
         columns = [self._column(f, hidden) for f in scan.needed]
         facts = [self._fact(name, hidden).alias(name) for name in self.order.metadata_columns]
-        words = self._words()
+        words = self.words
         own = self._own_prefix()
         places = []
-        if words is None and any(self.dead):
+        if words is None and self.dead:
             block = F.shiftleft(ordinal_of(hidden.number), BLOCK_KEY_BITS) + F.shiftright(hidden.row, BLOCK_BITS)
             places = [block.alias(own + KEY), hidden.row.alias(own + _ROW)]
         live = raw if words is None else raw.filter(self._is_alive(words, hidden))
@@ -132,29 +133,30 @@ class _Scan:
             return rows
         return rows.select(*map(quoted, (*scan.columns, *self.order.metadata_columns)))
 
-    def _words(self) -> DeadWords | None:
+    @cached_property
+    def words(self) -> DeadWords | None:
         """The dead rows in the form that Spark looks them up in; None if there are none, or too many for it."""
         files = []
-        for add, dead in zip(self.numbered.files, self.dead, strict=True):
+        for add, dead in zip(self.numbered.files, self.dead, strict=False):
             if add.num_records is None:
                 return None
-            files.append(HoledFile(dead or BitMap64(), add.num_records))
-        if not any(self.dead):
-            return None
+            files.append(HoledFile(dead, add.num_records))
         words = DeadWords(files)
-        return words if words.num_bytes <= MOST_BYTES else None
+        return words if 0 < words.num_bytes <= MOST_BYTES else None
 
     def _is_alive(self, words: DeadWords, hidden: _Hidden) -> Column | str:
         """Whether a row's bit is not set. As text where it can be."""
         from pyspark.sql import functions as F
 
+        whole = len(self.dead) < len(self.numbered.files)
         if words.num_bytes <= FEW_BYTES and not any(name.lower() == _HIDDEN for name in self._stored_names):
-            return _alive(words.text(), numbers(words.firsts))
+            return _alive(words.text(), words.firsts, whole=whole)
         first, row = self.numbered.told(words.firsts, "BIGINT", hidden.number), hidden.row
         word = F.get(words.column(self.session), (first + F.shiftright(row, WORD_BITS)).cast("int"))
         # Not bit_get, which checks the position for each row and takes twice as long.
         shifted = F.call_function("shiftright", word, row.bitwiseAND(WORD_ROWS - 1).cast("int"))
-        return shifted.bitwiseAND(1) == 0
+        alive = shifted.bitwiseAND(1) == 0
+        return (ordinal_of(hidden.number) >= len(self.dead)) | alive if whole else alive
 
     @property
     def _stored_names(self) -> list[str]:
@@ -217,7 +219,7 @@ class _Scan:
 
     def _joined(self, rows: DataFrame, own: str) -> DataFrame:
         """The rows whose bit is not set, of those in a block that has any set."""
-        blocks = dead_blocks((ordinal, dead) for ordinal, dead in enumerate(self.dead) if dead)
+        blocks = dead_blocks(enumerate(self.dead))
         renamed = blocks.rename_columns([own + name for name in blocks.column_names])
         words, row = own + WORDS, own + _ROW
         word = f"get({words}, CAST(({row} >> 6) & {BLOCK_WORDS - 1} AS INT))"
@@ -226,12 +228,15 @@ class _Scan:
         return rows.join(broadcast, on=own + KEY, how="left").filter(alive)
 
 
-def _alive(words: str, firsts: str) -> str:
-    """Whether the bit of a row is not set in ``words``; those of its file begin where ``firsts`` says."""
-    file, row = f"{_HIDDEN}.file_modification_time", f"{_HIDDEN}.row_index"
-    first = f"get({firsts}, CAST(unix_millis({file}) & {FILE_MASK} AS INT))"
+def _alive(words: str, firsts: Sequence[int], *, whole: bool) -> str:
+    """Whether the bit of a row is not set in ``words``; those of its file begin where ``firsts`` says. If there are
+    ``whole`` files, too, they come after these."""
+    ordinal = f"(unix_millis({_HIDDEN}.file_modification_time) & {FILE_MASK})"
+    row = f"{_HIDDEN}.row_index"
+    first = f"get({numbers(firsts)}, CAST({ordinal} AS INT))"
     word = f"get({words}, CAST({first} + shiftright({row}, {WORD_BITS}) AS INT))"
-    return f"shiftright({word}, CAST({row} & {WORD_ROWS - 1} AS INT)) & 1 = 0"
+    alive = f"shiftright({word}, CAST({row} & {WORD_ROWS - 1} AS INT)) & 1 = 0"
+    return f"{ordinal} >= {len(firsts)} OR {alive}" if whole else alive
 
 
 def _first_line(error: Exception) -> str:
