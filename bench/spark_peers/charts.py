@@ -17,10 +17,14 @@ from bench.spark_peers.contenders import CONTENDERS
 from bench.spark_peers.found import Found, chart_file
 
 matplotlib.rcParams["svg.hashsalt"] = "lakebed"  # the same figures make the same file
+matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text, for those who search, and those who listen
+matplotlib.rcParams["font.family"] = "sans-serif"
 
 Panel = tuple[str, list[tuple[str, float]]]
 """A title, and a value for each contender."""
 INK, FAINT, GREY = "#22262b", "#e3e6ea", "#8a8f98"
+DASHES: dict[str, Any] = {"4.3": "-", "4.2": "--", "4.1": "-.", "3.5": ":"}
+"""How plain Parquet is drawn, by Spark."""
 COLOURS = {
     "lakebed on-write": "#0b6e4f",
     "lakebed on-read": "#54b78f",
@@ -43,14 +47,13 @@ def main(source: Path, target: Path) -> None:
 
 def upserts(found: Found) -> Any:
     """Large upserts and the reads after them."""
-    return _lines(
-        found, "upserts", (("upsert", "Large upserts: seconds, one by one"), ("read", "Full reads after them"))
-    )
+    titles = (("upsert", "Large upserts, one by one", "upsert"), ("read", "The full read after all of them", "asked"))
+    return _lines(found, "upserts", titles)
 
 
 def trickle(found: Found) -> Any:
     """Small upserts: how cost grows."""
-    titles = (("upsert", "Small upserts: seconds, one by one"), ("read", "Full reads between them: seconds"))
+    titles = (("upsert", "Small upserts, one by one", "upsert"), ("read", "Full reads between them", "upserts so far"))
     return _lines(found, "trickle", titles)
 
 
@@ -70,7 +73,7 @@ def disk(found: Found) -> Any:
         size = found.last(workload, name, "upsert", "disk")
         return None if size is None else size / 2**20
 
-    return _bars(_each(value, "After {}: MiB on disk"), "{:,.0f}")
+    return _bars(_each(value, "After {}: MiB on disk"), "{:,.1f}")
 
 
 def memory(found: Found) -> Any:
@@ -91,17 +94,18 @@ CHARTS: dict[str, Callable[[Found], Any]] = {
 }
 
 
-def _lines(found: Found, workload: str, steps: tuple[tuple[str, str], ...]) -> Any:
-    """A panel for each step: a line for each contender, round by round, on a logarithmic scale."""
+def _lines(found: Found, workload: str, steps: tuple[tuple[str, str, str], ...]) -> Any:
+    """A panel for each step, with its title and what its rounds are: a line for each contender, round by round, on a
+    logarithmic scale."""
     figure, axes = pyplot.subplots(1, len(steps), figsize=(13, 4.4), squeeze=False)
     empty = True
-    for axis, (step, title) in zip(axes[0], steps, strict=True):
+    for axis, (step, title, rounds_are) in zip(axes[0], steps, strict=True):
         for contender in CONTENDERS:
             points = found.series(workload, contender.name, step)
             if not points:
                 continue
             empty = False
-            style = {"linestyle": ":", "linewidth": 1.2} if contender.plain else {"linewidth": 2}
+            style = {"linestyle": DASHES[contender.spark], "linewidth": 1.2} if contender.plain else {"linewidth": 2}
             rounds, seconds = [1 + number for number, _ in points], [value for _, value in points]
             axis.plot(
                 rounds, seconds, marker="o", markersize=3, label=contender.name, color=_colour(contender.name), **style
@@ -111,9 +115,13 @@ def _lines(found: Found, workload: str, steps: tuple[tuple[str, str], ...]) -> A
         axis.yaxis.set_minor_formatter(lambda value, _place: f"{value:g}" if f"{value:e}"[0] in "25" else "")
         axis.xaxis.get_major_locator().set_params(integer=True)
         _plain_look(axis, title)
+        axis.set_xlabel(rounds_are, color=INK, fontsize=9)
+        axis.set_ylabel("seconds", color=INK, fontsize=9)
     if empty:
         return None
-    axes[0][-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
+    drawn = {line.get_label(): line for axis in axes[0] for line in axis.get_lines()}
+    lines = [drawn[one.name] for one in CONTENDERS if one.name in drawn]
+    axes[0][-1].legend(handles=lines, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=9)
     return figure
 
 

@@ -74,7 +74,8 @@ CONTENDERS = (
         "delta:Delta",
         "4.2",
         DELTA,
-        how="MERGE; deletion vectors on; OPTIMIZE and REORG … APPLY (PURGE) to compact; change data feed in workload 4",
+        how="MERGE; deletion vectors on; OPTIMIZE and REORG … APPLY (PURGE) to compact; change data feed in "
+        "workload 4; 4 partitions for the snapshot of the log",
     ),
     Contender(
         "iceberg",
@@ -84,7 +85,7 @@ CONTENDERS = (
         bundle=True,
         how="format 3, merge-on-read with deletion vectors; bucket(4, id), sorted by key; MERGE with a "
         "storage-partitioned join; rewrite_data_files to compact; in workload 4 copy-on-write, because Iceberg tells "
-        "no changes of merge-on-read",
+        "no changes of merge-on-read; in workload 7 snapshot isolation and 20 retries of a commit",
     ),
     Contender(
         "hudi mor",
@@ -92,7 +93,8 @@ CONTENDERS = (
         "3.5",
         HUDI,
         bundle=True,
-        how="merge-on-read, bucket index with 4 buckets, commit-time ordering; compaction only by run_compaction",
+        how="merge-on-read, bucket index with 4 buckets, commit-time ordering; compaction only by run_compaction; in "
+        "workload 7 non-blocking concurrency control, with a lock in the process",
     ),
     Contender(
         "hudi cow",
@@ -100,7 +102,8 @@ CONTENDERS = (
         "3.5",
         HUDI,
         bundle=True,
-        how="copy-on-write, record-level index in the metadata table, commit-time ordering",
+        how="copy-on-write, record-level index in the metadata table, commit-time ordering; in workload 7 optimistic "
+        "concurrency control, with a lock in the process",
     ),
     Contender(
         "paimon mor",
@@ -108,7 +111,8 @@ CONTENDERS = (
         "3.5",
         PAIMON,
         bundle=True,
-        how="primary-key table, bucket = 4, Parquet; merge-on-read (default); CALL sys.compact to compact",
+        how="primary-key table, bucket = 4, Parquet; merge-on-read (default); CALL sys.compact to compact; in "
+        "workload 7 write-only",
     ),
     Contender(
         "paimon dv",
@@ -117,7 +121,7 @@ CONTENDERS = (
         PAIMON,
         bundle=True,
         how="the same with deletion-vectors.enabled: writes look the old rows up; changelog-producer = lookup in "
-        "workload 4",
+        "workload 4; in workload 7 every writer compacts, because nobody sees what is not compacted",
     ),
     *(Contender(f"parquet {spark}", "plain:Plain", spark, how=_YARDSTICK) for spark in (OWN, "4.2", "4.1", "3.5")),
 )

@@ -72,6 +72,7 @@ class Contest:
         for workloads in groups:
             for contender in options.contenders:
                 self._contender(found, contender, workloads)
+                found.facts["took"] = _minutes(time.monotonic() - self._begun)
                 self._keep(found)
         return found
 
@@ -127,6 +128,10 @@ class Contest:
     def _say(self, text: str) -> None:
         shown = f"{time.monotonic() - self._begun:7.0f} s  {text}"
         self._console.print(shown, style="dim", highlight=False, markup=False)
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds // 60:.0f}:{seconds % 60:02.0f} min"
 
 
 def java() -> str:

@@ -37,10 +37,15 @@ class Found:
 
     def error(self, workload: str, contender: str) -> str:
         """Why the contender has no times in a workload; empty if it has."""
+        if self.good(workload, contender):
+            return ""
+        failed = self.failures(workload, contender)
+        return failed[0] if failed else self.absent.get(contender, "did not take part")
+
+    def failures(self, workload: str, contender: str) -> list[str]:
+        """What was wrong with the runs that failed or had wrong rows, each text once; others may have been right."""
         runs = self.runs.get((workload, contender), [])
-        if not runs:
-            return self.absent.get(contender, "did not take part")
-        return "" if self.good(workload, contender) else runs[0].error
+        return list(dict.fromkeys(run.error for run in runs if run.error))
 
     def figure(self, workload: str, contender: str, step: str, what: str = "seconds") -> float | None:
         """The median over the runs, of the mean over the rounds of a step in each run.
@@ -110,7 +115,9 @@ class Found:
             raise ValueError(f"figures of two sizes: {self.sizes} and {other.sizes}")
         more = {key: runs for key, runs in other.runs.items() if key not in self.runs}
         when = ", ".join(sorted({workload for workload, _ in more}))
-        facts = {**self.facts, f"{OTHER}{other.facts['date']}": when} if more else self.facts
+        told = f"{when} (load at start {other.facts['load at start']}; {other.facts['machine']})"
+        earlier = {name: text for name, text in other.facts.items() if name.startswith(OTHER)}
+        facts = {**self.facts, f"{OTHER}{other.facts['date']}": told, **earlier} if more else self.facts
         contenders = {**other.contenders, **self.contenders}
         return Found(facts, self.sizes, contenders, {**self.runs, **more}, {**other.absent, **self.absent})
 

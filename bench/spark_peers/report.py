@@ -77,12 +77,14 @@ def table(found: Found, workload: Workload) -> Iterator[list[str]]:
         yield [*row, *_side(found, workload, contender.name)]
 
 
+_GROWING = ("upsert", "append", "writers", "update", "delete", "load")
+"""Steps after which the size of a table is told: the last of a workload first."""
 _SIDE = ("written / given", "on disk", "files", "peak memory")
 
 
 def _side(found: Found, workload: Workload, name: str) -> list[str]:
     amplified = found.amplification(workload.name, name, ("upsert", "append"))
-    last = next((step for step in ("upsert", "append", "load") if found.figure(workload.name, name, step)), "load")
+    last = next((step for step in _GROWING if found.last(workload.name, name, step, "disk") is not None), "load")
     disk, files = (found.last(workload.name, name, last, what) for what in ("disk", "files"))
     peak = found.most(workload.name, name, "peak")
     return [
@@ -94,12 +96,11 @@ def _side(found: Found, workload: Workload, name: str) -> list[str]:
 
 
 def errors(found: Found, workload: Workload) -> list[tuple[str, str]]:
-    """Who has no times, and why; and what those who have refused something said."""
+    """Whose runs failed or had wrong rows, be it one of several; and what those who have refused something said."""
     told = []
     for contender in CONTENDERS:
         runs = found.runs.get((workload.name, contender.name), [])
-        if runs and (text := found.error(workload.name, contender.name)):
-            told.append((contender.name, text))
+        told += [(contender.name, text) for text in found.failures(workload.name, contender.name)]
         told += [(contender.name, f"refused: {text}") for text in sorted({one for run in runs for one in run.said})]
     return told
 
@@ -107,10 +108,12 @@ def errors(found: Found, workload: Workload) -> list[tuple[str, str]]:
 def markdown(found: Found, charts: Sequence[str], stem: str = PAGE) -> str:
     """What stands on a page between the marks, with the charts that were drawn, which are beside it."""
     facts, parts = found.facts, []
+    others = "".join(f"; {name}: {what}" for name, what in facts.items() if name.startswith(OTHER))
     parts.append(
-        f"{facts['date']}; {facts['machine']}; load at start {facts['load at start']}; scale {facts['scale']} "
-        f"({found.sizes['rows']:,} rows); Python {facts['python']}; {facts['packages']}; {facts['java']}; "
-        f"{facts['session']}{''.join(f'; {name}: {what}' for name, what in facts.items() if name.startswith(OTHER))}."
+        f"{facts['date']}, in {facts.get('took', 'unknown time')}; {facts['machine']}; load at start "
+        f"{facts['load at start']}; scale {facts['scale']} ({found.sizes['rows']:,} rows); commit "
+        f"{facts.get('commit', 'unknown')}; Python {facts['python']}; {facts['packages']}; {facts['java']}; "
+        f"{facts['session']}{others}."
     )
     parts.append(_rows(["contender", "Spark", "JARs", "configuration"], _configurations(found)))
     judged = lines(found)
@@ -124,18 +127,28 @@ def markdown(found: Found, charts: Sequence[str], stem: str = PAGE) -> str:
         head, *rows = table(found, workload)
         parts.append(f"### {workload.number}: {workload.title}")
         parts.append(_rows(head, rows))
+        if workload.name == "tpch":
+            parts += ["Seconds of each query:", _rows(*_queries(found, workload))]
         told = errors(found, workload)
         if told:
             parts.append("\n".join(f"- {name}: {_cell(text)}" for name, text in told))
         if (chart := chart_file(workload.name, stem)) in charts:
             parts.append(f"![{workload.title}]({chart})")
-    others = {chart_file(what, stem): text for what, text in _OTHER_CHARTS.items()}
-    if others.keys() & set(charts):
+    bars = {chart_file(what, stem): text for what, text in _OTHER_CHARTS.items()}
+    if bars.keys() & set(charts):
         parts.append("### Bytes and memory")
-        parts += [f"![{text}]({chart})" for chart, text in others.items() if chart in charts]
+        parts += [f"![{text}]({chart})" for chart, text in bars.items() if chart in charts]
     if found.absent:
         parts.append("\n".join(f"- {name} did not take part: {_cell(text)}" for name, text in found.absent.items()))
     return "\n\n".join(parts)
+
+
+def _queries(found: Found, workload: Workload) -> tuple[list[str], list[list[str]]]:
+    """A row for each query, a column for each contender."""
+    times = {one.name: dict(found.series(workload.name, one.name, "query")) for one in CONTENDERS}
+    asked = {name: answers for name, answers in times.items() if answers}
+    numbers = sorted({query for answers in asked.values() for query in answers})
+    return ["", *asked], [[str(n), *(_count(one.get(n)) for one in asked.values())] for n in numbers]
 
 
 def publish(found: Found, kept: Path, docs: Path, stem: str = PAGE) -> list[Path]:

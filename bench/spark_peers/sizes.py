@@ -41,14 +41,14 @@ class Sizes:
         >>> Sizes.at(1).rows, Sizes.at(1).trickles
         (10000000, 100)
         >>> Sizes.at(0.01).rows, Sizes.at(0.01).trickles
-        (100000, 3)
+        (100000, 10)
         """
         return cls(
             rows=max(1_000, round(10_000_000 * scale)),
             batch=max(200, round(2_000_000 * scale)),
             upserts=_times(10, scale, least=3),
             trickle=max(100, round(10_000 * min(1.0, scale * 10))),
-            trickles=_times(100, scale, least=3, power=0.75),
+            trickles=_times(100, scale, least=10),
             lookups=_times(20, scale, least=3),
             writers=4,
             writes=_times(5, scale, least=1),
@@ -79,9 +79,9 @@ class Sizes:
         """After so many small upserts the table is read; after the last one too.
 
         >>> Sizes.at(1).read_every, Sizes.at(0.01).read_every
-        (10, 3)
+        (10, 2)
         """
-        return max(3, self.trickles // 10)
+        return max(2, self.trickles // 10)
 
     def to_json(self) -> dict[str, Any]:
         """All of it; ``Sizes(**value)`` is the way back."""

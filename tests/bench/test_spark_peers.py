@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import sqlglot
 from rich.console import Console
 
+from bench.peers.contenders import PEERS_PYTHON
 from bench.spark_peers import inputs
 from bench.spark_peers.contenders import BY_NAME, CONTENDERS, ROOT, chosen, yardstick
 from bench.spark_peers.edit import DELETED, UPDATED, VALUES
@@ -192,14 +194,22 @@ def test_jars_in_the_cache_are_not_fetched_again(tmp_path: Path, monkeypatch: py
 
 def test_figures_of_two_runs_go_together_if_they_are_of_one_size() -> None:
     def of(date: str, workload: str, sizes: Sizes) -> Found:
-        made = Found({"date": date}, sizes.to_json(), {"delta": {"spark": date}})
+        facts = {"date": date, "load at start": "1.0", "machine": "a machine"}
+        made = Found(facts, sizes.to_json(), {"delta": {"spark": date}})
         made.add(workload, "delta", Run(seconds=1.0))
         return made
 
     first, second = of("today", "upserts", Sizes.warm()), of("yesterday", "tpch", Sizes.warm())
     both = first.with_others(second)
     assert set(both.runs) == {("upserts", "delta"), ("tpch", "delta")}
-    assert both.facts == {"date": "today", "run of yesterday": "tpch"}
+    told = "(load at start 1.0; a machine)"
+    assert both.facts == first.facts | {"run of yesterday": f"tpch {told}"}
+    third = both.with_others(of("long ago", "edits", Sizes.warm()))
+    assert of("now", "keys", Sizes.warm()).with_others(third).facts.keys() >= {
+        "run of today",
+        "run of yesterday",
+        "run of long ago",
+    }
     assert both.contenders["delta"]["spark"] == "today"
     assert first.with_others(of("yesterday", "upserts", Sizes.warm())).to_json() == first.to_json()
     with pytest.raises(ValueError, match="two sizes"):
@@ -288,6 +298,51 @@ def test_the_report_has_ratios_and_failures() -> None:
     assert "| delta | 4.2 |" in text
     assert "a \\| b" in text
     assert "hudi mor did not take part: no JARs" in text
+
+
+def test_a_run_with_wrong_rows_is_told_though_others_were_right() -> None:
+    found = example()
+    found.add("upserts", "delta", Run(error="rows: expected [3], found [4]"))
+    assert ("delta", "rows: expected [3], found [4]") in errors(found, named("upserts"))
+    assert found.error("upserts", "delta") == "", "the times of the other runs count"
+    assert "- delta: rows: expected [3], found [4]" in markdown(found, [])
+
+
+def test_each_query_of_tpch_is_shown() -> None:
+    found = Found(example().facts, Sizes.warm().to_json())
+    for name, factor in (("lakebed on-write", 1.0), ("delta", 2.0)):
+        found.contenders[name] = {"spark": BY_NAME[name].spark, "jars": "", "how": ""}
+        steps = [{"step": "query", "number": n, "seconds": n * factor, "cpu": 1.0} for n in range(1, 23)]
+        found.add("tpch", name, Run(steps))
+    text = markdown(found, [])
+    assert "|  | lakebed on-write | delta |" in text
+    assert "| 22 | 22 | 44 |" in text
+
+
+def test_what_deletes_and_updates_write_is_told() -> None:
+    found = Found(example().facts, Sizes.warm().to_json())
+    found.contenders["delta"] = {"spark": "4.2", "jars": "", "how": ""}
+    about = {"seconds": 1.0, "cpu": 1.0, "number": 0, "files": 2}
+    steps = [{"step": "delete", "written": 10, "disk": 2**20, **about}]
+    steps += [{"step": "update", "written": 30, "disk": 3 * 2**20, **about}]
+    found.add("edits", "delta", Run(steps))
+    head, row = table(found, named("edits"))
+    shown = dict(zip(head, row, strict=True))
+    assert (shown["bytes written by delete"], shown["bytes written by update"]) == ("10", "30")
+    assert (shown["on disk"], shown["files"]) == ("3.0 MiB", "2")
+
+
+def test_the_charts_are_drawn_with_their_units(tmp_path: Path) -> None:
+    if not PEERS_PYTHON.exists():
+        pytest.skip(f"matplotlib is in {PEERS_PYTHON.parents[1].name}, which `make peers` makes")
+    figures = tmp_path / "peers.json"
+    figures.write_text(json.dumps(example().to_json()))
+    order = [str(PEERS_PYTHON), "-m", "bench.spark_peers.charts", str(figures), str(tmp_path)]
+    drawn = json.loads(subprocess.run(order, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    assert drawn == ["peers-upserts.svg", "peers-amplification.svg", "peers-disk.svg", "peers-memory.svg"]
+    text = (tmp_path / "peers-upserts.svg").read_text()
+    for words in ("Large upserts, one by one", "seconds", "lakebed on-write", "delta"):
+        assert f">{words}<" in text
 
 
 def test_goals_compare_with_the_default_of_lakebed() -> None:

@@ -26,7 +26,7 @@ class Delta(Engine):
 
 
 class DeltaTable(SqlTable):
-    """Merges find the files to look at by their statistics; a load is clustered by the key for that."""
+    """Merges find the files to look at by their statistics; the rows of a load come in the order of the key."""
 
     def load(self, rows: DataFrame) -> None:
         """CREATE TABLE and one append."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from bench.spark_peers.engines.engine import BUCKETS, Engine, NotOfferedError, Shape, Table
@@ -34,6 +35,7 @@ class PlainTable(Table):
         self.shape = shape
         self._live = folder / "write-0"
         self._writes = 0
+        self._numbers = Lock()
         self._rewrites = 0
 
     def load(self, rows: DataFrame) -> None:
@@ -94,11 +96,13 @@ class PlainTable(Table):
 
     def _write(self, rows: DataFrame) -> None:
         writer = rows.write if self.shape.partition is None else rows.write.partitionBy(self.shape.partition)
-        if self.shape.partition is None:
-            writer.parquet(str(self._folder(self._writes)))
-            self._writes += 1
-        else:
+        if self.shape.partition is not None:
             writer.mode("append").parquet(str(self._live))
+            return
+        with self._numbers:  # there may be several writers
+            number = self._writes
+            self._writes += 1
+        writer.parquet(str(self._folder(number)))
 
     def _rewrite(self, rows: DataFrame) -> None:
         self._rewrites += 1

@@ -80,6 +80,7 @@ WORKLOADS = (
             ("update", "update"),
             ("read after update", "full read after it"),
         ),
+        ((("delete", "written"), "bytes written by delete"), (("update", "written"), "bytes written by update")),
         warms_up=False,
     ),
     Workload(
