@@ -5,6 +5,7 @@ Vacuum and expiry, streaming reads and kill -9 have tests of their own.
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import subprocess
 import sys
@@ -370,6 +371,64 @@ def test_ducklake_859_few_rows_of_the_metastore_whatever_the_keys(lake: lakebed.
         lambda c: {t.name: c.exec_driver_sql(f"select count(*) from {t.name}").scalar() for t in listed}
     )
     assert sum(counts.values()) < 60, counts
+
+
+@pytest.mark.parametrize("key", [["c0"], []], ids=["key", "no key"])
+def test_delta_1790_3118_a_merge_of_many_columns(
+    local_lake: lakebed.Warehouse, key: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a merge does grows with the number of columns, not with its square: calls are counted, not seconds."""
+    plans: list[pa.Table] = []
+    evaluation = importlib.import_module("lakebed.core.predicate.evaluate")
+    project = evaluation.project
+
+    def planning(expression: Any, table: pa.Table) -> pa.Array:
+        plans.append(table)
+        return project(expression, table)
+
+    monkeypatch.setattr(evaluation, "project", planning)
+
+    def calls_for(width: int) -> int:
+        names = [f"c{n}" for n in range(width)]
+        keyed: dict[str, Any] = {"primary_key": key, "buckets": 1} if key else {}
+        table = local_lake.create_table(f"t{width}", pa.schema({name: pa.int32() for name in names}), **keyed)
+        table.append(pa.table({name: pa.array([1, 2], pa.int32()) for name in names}))
+        source = pa.table({name: pa.array([2, 3], pa.int32()) for name in names})
+        merge = table.merge(source, on="t.c0 = s.c0").when_matched_update().when_not_matched_insert()
+        calls = 0
+
+        def count(_frame: Any, event: str, _argument: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        plans.clear()
+        threading.setprofile(count)
+        sys.setprofile(count)
+        try:
+            merge.execute()
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+        assert sorted(table.to_arrow([names[-1]])[names[-1]].to_pylist()) == [1, 2, 3]
+        return calls
+
+    calls_for(10)
+    narrow, planned = calls_for(400), len(plans)
+    assert calls_for(1600) < 5 * narrow
+    assert len(plans) == planned, "values that are just columns are not computed"
+
+
+def test_delta_1790_2484_a_merge_of_ten_thousand_columns(local_lake: lakebed.Warehouse) -> None:
+    names = [f"c{n}" for n in range(10_000)]
+    table = local_lake.create_table(
+        "wide", pa.schema({name: pa.int32() for name in names}), primary_key=["c0"], buckets=1
+    )
+    table.upsert(pa.table({name: pa.array([1, 2], pa.int32()) for name in names}))
+    source = pa.table({name: pa.array([2, 3], pa.int32()) for name in names})
+    table.merge(source, on="t.c0 = s.c0").when_matched_update(
+        {"c9999": "s.c9998 + 5"}
+    ).when_not_matched_insert().execute()
+    assert sorted(table.to_arrow(["c9999"])["c9999"].to_pylist()) == [1, 3, 7]
 
 
 def test_delta_1790_2484_ten_thousand_columns(local_lake: lakebed.Warehouse) -> None:

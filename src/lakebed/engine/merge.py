@@ -153,10 +153,11 @@ def _clause(
     if clause.action is not Action.DELETE:
         given = clause.values
         if given is None:
+            kept = () if clause.action is Action.INSERT else _fixed(metadata)
             given = {
                 name: f"{_quoted(text.source)}.{_quoted(found)}"
                 for name, found in named_columns(metadata.schema, source).items()
-                if clause.action is Action.INSERT or name not in _fixed(metadata)
+                if name not in kept
             }
         values = parse_values(metadata, given, scope, table_name)
         if clause.action is Action.UPDATE:

@@ -165,12 +165,12 @@ class _UpdateOrder:
 
 def assigned(rows: pa.Table, scope: pa.Table, values: Values) -> pa.Table:
     """The rows with other values in some columns; these are computed from ``scope``, row by row."""
+    columns, fields = list(rows.columns), list(rows.schema)
     for name, node in values.items():
         at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, pa.field(name, rows.schema.field(at).type), _as(evaluate(node, scope), rows, at))
-    return rows
+        columns[at], fields[at] = _as(evaluate(node, scope), fields[at].type), pa.field(name, fields[at].type)
+    return pa.table(columns, schema=pa.schema(fields))
 
 
-def _as(values: pa.Array, rows: pa.Table, at: int) -> pa.Array:
-    wanted = rows.schema.field(at).type
+def _as(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     return values if values.type == wanted else pc.cast(values, wanted)

@@ -6,6 +6,7 @@ import pytest
 
 from lakebed.core.errors import PredicateError
 from lakebed.core.predicate import evaluate, parse, parse_value, to_expression
+from lakebed.core.predicate.evaluate import project
 from lakebed.core.schema_arrow import from_arrow
 
 ROWS = pa.table(
@@ -122,3 +123,43 @@ def test_the_layout_of_the_strings_does_not_matter():
     for kind in (pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())):
         rows = pa.table({"s": ROWS.column("s").combine_chunks().cast(kind)})
         assert evaluate(node, rows).to_pylist() == [True, True, None, False]
+
+
+NESTED = pa.array([{"n": 1, "in": {"m": 5}}, None, {"n": None, "in": None}, {"n": 4, "in": {"m": 8}}])
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (pa.table({"t": NESTED}), [[1, None, None, 4], [5, None, None, 8]]),
+        (pa.table({"t": NESTED.slice(1, 3)}), [[None, None, 4], [None, None, 8]]),
+        (pa.table({"t": NESTED}).slice(2, 2), [[None, 4], [None, 8]]),
+        (pa.table({"t": pa.chunked_array([NESTED.slice(3), NESTED.slice(0, 2)])}), [[4, 1, None], [8, 5, None]]),
+        (pa.table({"t": NESTED.take([0, 3]).slice(1)}), [[4], [8]]),
+        (pa.table({"t": pa.chunked_array([], NESTED.type)}), [[], []]),
+    ],
+    ids=["nulls", "slice", "slice of a table", "chunks", "no nulls", "no rows"],
+)
+def test_a_column_alone_is_what_its_expression_is(rows, expected):
+    schema = from_arrow(rows.schema)
+    for text, values in zip(("t.n", "t.`in`.m"), expected, strict=True):
+        node = parse_value(text, schema)
+        assert evaluate(node, rows).to_pylist() == values
+        assert project(to_expression(node), rows).to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array(["a", None]).dictionary_encode(), pa.array(["a", None], pa.string_view())],
+    ids=lambda v: str(v.type),
+)
+def test_a_column_alone_comes_in_a_layout_that_functions_know(values):
+    found = evaluate(parse_value("c", from_arrow(pa.schema({"c": pa.string()}))), pa.table({"c": values}))
+    assert (found.type, found.to_pylist()) == (pa.string(), ["a", None])
+
+
+def test_members_of_one_name_are_no_column():
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["n", "n"])
+    node = parse_value("t.n", from_arrow(pa.schema({"t": pa.struct({"n": pa.int64()})})))
+    with pytest.raises(PredicateError):
+        evaluate(node, pa.table({"t": twice}))
