@@ -152,6 +152,82 @@ def test_what_changes_more_than_that_leaves_compaction_out(local_lake: lakebed.W
     assert sorted(table.to_arrow()["n"].to_pylist()) == expected
 
 
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
+def test_what_comes_unsettled_meanwhile_keeps_no_bucket_from_being_packed(
+    local_lake: lakebed.Warehouse, engine: str, full: bool
+) -> None:
+    """compact() settles first; by the time that it packs, upserts of an on-read table may have left more to settle."""
+    table = local_lake.create_table(
+        "t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=2, merge="on-read", merge_engine=engine,
+        properties={"compaction-small-files": 2},
+    )  # fmt: skip
+    for n in range(4):
+        table.upsert([{"id": id, "n": n} for id in range(30 * n, 30 * n + 40)])
+    rows = {id: id // 30 if engine != "first-row" else max(0, id - 10) // 30 for id in range(130)}
+    rows |= dict.fromkeys(range(120, 130), 3)
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == rows
+    with before_commits(lambda number: table.upsert([{"id": 0, "n": 9}]) if number == 0 else None):
+        done = table.compact(full=True) if full else table.compact()
+    # Settling may have merged all rows of a bucket into one file already.
+    assert (done.buckets, done.skipped) == (0 if engine == "partial-update" else 2, ())
+    files = table.files().to_pylist()
+    assert sum(file["unsettled"] for file in files) == 1
+    assert max(Counter(file["bucket"] for file in files if not file["unsettled"]).values()) == 1
+    rows[0] = 0 if engine == "first-row" else 9
+    for _ in range(2):
+        assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == rows
+        table.settle()
+    assert bag(lakebed.read_delta(table.location).to_arrow()) == bag(table.to_arrow())
+
+
+def test_what_settling_first_has_done_is_told(local_lake: lakebed.Warehouse) -> None:
+    """compact() of one file in a bucket has only to settle; its version is told, and what a settle has lost, too."""
+    table = local_lake.create_table("t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=2, merge="on-read")
+    table.upsert([{"id": id, "n": 0} for id in range(20)])
+    done = table.compact()
+    assert (done.version, done.buckets, done.skipped) == (table.version, 0, ())
+    table.upsert([{"id": id, "n": 1} for id in range(5)])
+    other = local_lake.table("t")
+    with before_commits(lambda number: other.settle() if number == 0 else None):
+        done = table.compact()
+    assert set(done.skipped) == {"bucket 0", "bucket 1"}
+
+
+def test_a_writer_that_never_rests_and_never_settles(local_lake: lakebed.Warehouse) -> None:
+    """Each commit of compact() has an upsert of every bucket before it."""
+    table = local_lake.create_table("t", "id BIGINT, n BIGINT", primary_key=["id"], buckets=2, merge="on-read")
+    rows: dict[int, int] = {}
+
+    def write(n: int) -> None:
+        table.upsert([{"id": id, "n": n} for id in range(n, n + 20)])
+        rows.update(dict.fromkeys(range(n, n + 20), n))
+
+    for n in range(12):
+        write(2 * n)
+        with before_commits(lambda number, n=n: write(2 * n + 1) if number < 2 else None):
+            table.compact(full=True)
+        assert table.files().num_rows <= 8
+    assert {row["id"]: row["n"] for row in table.to_arrow().to_pylist()} == rows
+
+
+@pytest.mark.parametrize("merge", ["on-read", "on-write"])
+def test_the_halves_of_a_bucket_are_packed_at_once(local_lake: lakebed.Warehouse, merge: str) -> None:
+    """A full compaction after buckets have split is final: a second one finds nothing to do."""
+    table = local_lake.create_table(
+        "t", "id BIGINT, n BIGINT", primary_key=["id"], merge=merge,
+        properties={"dynamic-bucket.target-rows": 50, "compact-on-write": 0},
+    )  # fmt: skip
+    for n in range(4):
+        table.upsert([{"id": id, "n": n} for id in range(40 * n, 40 * n + 40)])
+    assert table.files().num_rows > len(set(table.files()["bucket"].to_pylist())) > 2
+    before = bag(table.to_arrow())
+    table.compact(full=True)
+    assert max(Counter(table.files()["bucket"].to_pylist()).values()) == 1
+    assert bag(table.to_arrow()) == before
+    assert table.compact(full=True).version is None
+
+
 def test_a_writer_that_never_rests(local_lake: lakebed.Warehouse) -> None:
     """The file count stays bounded though every commit touches every bucket."""
     given = {"primary_key": ["id"], "buckets": 2, "properties": {"compact-on-write": 0}}

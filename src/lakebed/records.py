@@ -37,7 +37,7 @@ class Maintenance:
     table: str
     operation: str
     version: int | None
-    """The version that it made; None if there was nothing to do, or all of it was skipped."""
+    """The last version that it made, be it by settling first; None if there was nothing to do, or all was skipped."""
     buckets: int
     """How many buckets (or partitions of a table without a key) were worked on."""
     skipped: tuple[str, ...] = ()

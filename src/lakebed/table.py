@@ -235,8 +235,11 @@ class Table(Writable[Commit], ChangesReadable, StreamWritable):
         >>> t.files().num_rows, t.count()
         (1, 6)
         """
-        self.settle(where)
-        return self._maintain("compact", lambda draft: compact(draft, self._predicate(draft, where), full=full))
+        settled = self.settle(where)
+        packed = self._maintain("compact", lambda draft: compact(draft, self._predicate(draft, where), full=full))
+        skipped = tuple(sorted({*settled.skipped, *packed.skipped}))
+        version = settled.version if packed.version is None else packed.version
+        return replace(packed, version=version, skipped=skipped)
 
     def _keep_up(self) -> None:
         """Settle and compact where it pays, beside a stream."""

@@ -22,7 +22,8 @@ from lakebed.core.predicate import Node, evaluate
 from lakebed.engine.combining.chosen_rows import UNPACKED, chosen_rows
 from lakebed.engine.combining.folding import FILE, Folding
 from lakebed.engine.combining.places import Places, find_places
-from lakebed.engine.key_runs import Run, fan_in, in_order, merge, narrowed, resorted, scratch
+from lakebed.engine.key_order import sorted_rows
+from lakebed.engine.key_runs import Run, fan_in, in_order, key_columns, merge, narrowed, resorted, scratch
 from lakebed.engine.resolve import BucketFiles, ResolveOrder, refuse_fork
 from lakebed.engine.scan import ScanOrder
 from lakebed.engine.tracked_scan import DELETING, tracked_schema
@@ -113,28 +114,35 @@ class _Rows:
                 yield from self._made(rows)
 
     def _made(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """What the rows of some keys become."""
+        """What the rows of some keys become, in the order of the keys."""
+        tombstones = None
         if self._doomed is not None:
             gone = evaluate(self._doomed.where, rows).fill_null(False)
             if pc.any(gone).as_py():
-                yield from self._removed(rows.filter(gone), self._doomed)
+                tombstones = self._removed(rows.filter(gone), self._doomed)
                 rows = rows.filter(pc.invert(gone))
         made = self._finished(self._fold(rows)) if rows.num_rows else rows
-        if made.num_rows:
-            yield made
+        parts = [part for part in (tombstones, made) if part is not None and part.num_rows]
+        if len(parts) == 1:
+            yield parts[0]
+        elif parts:
+            both = pa.concat_tables(parts)
+            order = sorted_rows(key_columns(both, self._key))
+            yield both if order is None else both.take(order)
 
-    def _removed(self, rows: pa.Table, doomed: Doomed) -> Iterator[pa.Table]:
+    def _removed(self, rows: pa.Table, doomed: Doomed) -> pa.Table | None:
         """What is left of keys whose rows are deleted: their tombstones, if any are remembered."""
         deciding = [*self._spec.required(()), KIND_COLUMN, ROW_VERSION_COLUMN, FILE]
         state = self._fold(rows.select(deciding))
         deletes = pc.is_in(state.column(KIND_COLUMN), DELETING)
         tombstones = state.filter(deletes)
         doomed.rows += state.num_rows - tombstones.num_rows
-        if self._tombstones and tombstones.num_rows:
-            for f in self._schema:
-                if f.name not in tombstones.column_names:
-                    tombstones = tombstones.append_column(f.name, pa.nulls(tombstones.num_rows, f.type))
-            yield self._finished(tombstones.drop_columns([ROW_ID_COLUMN]))
+        if not self._tombstones or not tombstones.num_rows:
+            return None
+        for f in self._schema:
+            if f.name not in tombstones.column_names:
+                tombstones = tombstones.append_column(f.name, pa.nulls(tombstones.num_rows, f.type))
+        return self._finished(tombstones.drop_columns([ROW_ID_COLUMN]))
 
     def _fold(self, rows: pa.Table) -> pa.Table:
         try:

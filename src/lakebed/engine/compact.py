@@ -64,12 +64,15 @@ _FEWEST_ROWS = 256
 _GUESS = 64.0
 
 
-def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, full: bool) -> list[list[Source]]:
+def choose(
+    sources: Sequence[Source], metadata: Metadata, options: Options, *, full: bool, joined: bool = False
+) -> list[list[Source]]:
     """Which of the files of a bucket, or of a partition of a table without a key, to rewrite together.
 
     Those with many dead rows, and the small ones if there are many; with ``full`` all with dead rows, and the
     small ones if there is more than one. What a rewrite has made is never chosen again as long as nothing else
-    changes. Unsettled files are passed over: they have to be settled first.
+    changes. Unsettled files are passed over: they have to be settled first. ``joined`` tells that rows from elsewhere
+    come as well, which counts as one small file more.
 
     >>> from lakebed.core.actions import AddFile
     >>> files = [Source(AddFile(f"{n}", {}, 10, 0, True, stats='{"numRecords":1}')) for n in range(5)]
@@ -87,7 +90,7 @@ def choose(sources: Sequence[Source], metadata: Metadata, options: Options, *, f
         wasteful = [waste(s, spec) > 0 if full else waste(s, spec) >= ratio for s in files]
         small = [s.add.size * _SMALL < options.file_target_size for s in files]
         only_small = sum(little and not bad for little, bad in zip(small, wasteful, strict=True))
-        packs = only_small + any(wasteful) >= many
+        packs = only_small + any(wasteful) + joined >= many
         chosen = [s for s, bad, little in zip(files, wasteful, small, strict=True) if bad or (packs and little)]
         if chosen:
             groups.append(chosen)

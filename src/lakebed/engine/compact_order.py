@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lakebed.core.actions import AddFile
 from lakebed.core.file_tags import bucket_of
@@ -66,6 +67,7 @@ class CompactOrder:
         groups = [
             group
             for members in by_number.values()
-            for group in choose(plain(members), metadata, options, full=self.full)
+            for group in choose(plain(members), metadata, options, full=self.full, joined=bool(inner))
         ]
-        return [plain(inner), *groups] if inner else groups
+        # The rows of a bucket that was split are packed with the files that its halves have by now.
+        return [[*plain(inner), *chain(*groups)]] if inner else groups

@@ -133,7 +133,7 @@ def _wants_from_now(draft: Draft) -> bool:
 
 
 def compact(draft: Draft, where: Node | None, *, full: bool) -> Maintained:
-    """Rewrite the files of each unit that are worth it, in one commit. What is not settled is left alone."""
+    """Rewrite the files of each unit that are worth it, in one commit. Files that are not settled are left alone."""
     key = KeySpec.of(draft.metadata)
     if where is not None:
         _refuse_rows(draft, where, key)
@@ -195,10 +195,13 @@ def _carried(draft: Draft, outcome: Recompute, stale: Sequence[Matched]) -> list
 
 
 def _packed_units(files: Sequence[AddFile], key: KeySpec | None) -> dict[Unit, list[AddFile]]:
-    """What is packed together: settled units, or the partitions of a table without a key."""
+    """What is packed together: the settled files of units, or the partitions of a table without a key.
+
+    Unsettled files are newer than all settled ones of their unit, whoever has written these anew.
+    """
     if key is not None:
         units = units_of(files, key)
-        return {unit: members for unit, members in units.items() if not any(is_unsettled(add) for add in members)}
+        return {unit: [add for add in members if not is_unsettled(add)] for unit, members in units.items()}
     found: dict[Unit, list[AddFile]] = defaultdict(list)
     for add in files:
         found[Unit(partition_key(add.partition_values), frozenset())].append(add)
